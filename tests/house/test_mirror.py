@@ -1,0 +1,84 @@
+"""`tests/` mirrors `src/clew/` file by file, so that everyone knows where a behaviour is asserted (DESIGN §12)."""
+
+from collections.abc import Iterable
+
+from tests.house.tree import ROOT, SRC, TESTS
+
+# Module without a test file of its own -> why.
+UNTESTED = {
+    "stores/base.py": "protocols only; every store runs the whole conformance kit",
+    "cli/__main__.py": "one line, walked by every journey",
+}
+# Test file without a module of its own -> what it tests.
+WHOLE = {
+    "core/test_life.py": "a whole run as a state machine",
+    "stores/test_conformance.py": "every store, every case",
+}
+# Folders of tests that are about the whole.
+APART = ("house/", "journeys/")
+
+
+def untested(sources: Iterable[str], tests: Iterable[str]) -> list[str]:
+    """The modules that no test file stands for."""
+    present = set(tests)
+    wanted = (source for source in sources if not source.endswith("__init__.py") and source not in UNTESTED)
+    return sorted(source for source in wanted if _mirror(source) not in present)
+
+
+def unfounded(sources: Iterable[str], tests: Iterable[str]) -> list[str]:
+    """The test files that stand for no module."""
+    wanted = {_mirror(source) for source in sources} | set(WHOLE)
+    ours = (test for test in tests if test.rpartition("/")[2].startswith("test_") and not test.startswith(APART))
+    return sorted(set(ours) - wanted)
+
+
+def _mirror(source: str) -> str:
+    folder, _, name = source.rpartition("/")
+    return f"{folder}/test_{name}".lstrip("/")
+
+
+def sources_here() -> list[str]:
+    return [path.relative_to(SRC / "clew").as_posix() for path in (SRC / "clew").rglob("*.py")]
+
+
+def examples_here() -> list[str]:
+    return [f"examples/{path.name}" for path in (ROOT / "examples").rglob("*.py")]
+
+
+def mirrors_here() -> list[str]:
+    return [path.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py")]
+
+
+def test_every_module_has_its_test_file() -> None:
+    """A module without one is a promise that nobody checks."""
+    found = untested(sources_here(), mirrors_here())
+
+    assert [] == found
+
+
+def test_every_test_file_has_its_module() -> None:
+    """A renamed module must take its tests along; an example's parts are modules too."""
+    found = unfounded([*sources_here(), *examples_here()], mirrors_here())
+
+    assert [] == found
+
+
+def test_the_exceptions_still_exist() -> None:
+    """An exception that outlives its file would excuse the next file of that name."""
+    stale = [name for name in UNTESTED if name not in sources_here() and name != "cli/__main__.py"]
+
+    assert [] == stale
+
+
+def test_a_missing_mirror_is_seen() -> None:
+    """The first rule can fail."""
+    found = untested(["errors.py", "core/canon.py", "core/__init__.py"], ["core/test_canon.py"])
+
+    assert ["errors.py"] == found
+
+
+def test_an_orphan_is_seen() -> None:
+    """The second rule can fail."""
+    found = unfounded(["core/canon.py"], ["core/test_canon.py", "core/test_cannon.py", "house/test_x.py", "drafts.py"])
+
+    assert ["core/test_cannon.py"] == found

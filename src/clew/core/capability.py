@@ -1,0 +1,124 @@
+"""What a tool's effect is and what may therefore happen after a crash. Declared values, resolved values, no tools."""
+
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+import msgspec
+
+from clew.core.canon import fingerprint
+
+Effect = Literal["none", "workspace", "process", "network", "external", "unknown"]
+Replay = Literal["safe", "idempotent", "unsafe", "unknown"]
+Disposition = Literal["replay_safe", "requires_proof", "requires_human", "forbidden"]
+
+_WORDS: Final[dict[str, tuple[str, ...]]] = {
+    "effect": ("none", "workspace", "process", "network", "external", "unknown"),
+    "replay": ("safe", "idempotent", "unsafe", "unknown"),
+    "concurrency": ("parallel", "run_serial", "workspace_exclusive"),
+    "checkpoint": ("none", "required", "unsupported"),
+    "durability": ("ordinary", "critical"),
+    "source": ("builtin", "registered", "inferred", "fallback"),
+    "resolution": ("resolved", "fallback"),
+}
+_REPLAY_STRICTNESS: Final = {"safe": 0, "idempotent": 1, "unknown": 2, "unsafe": 3}
+
+
+class Capability(msgspec.Struct, frozen=True, omit_defaults=False):
+    """A resolved capability, all nine members as on disk.
+
+    Source:
+        contract §2.9.
+    """
+
+    tool: str
+    effect: Effect
+    replay: Replay
+    concurrency: Literal["parallel", "run_serial", "workspace_exclusive"]
+    checkpoint: Literal["none", "required", "unsupported"]
+    durability: Literal["ordinary", "critical"]
+    source: Literal["builtin", "registered", "inferred", "fallback"]
+    resolution: Literal["resolved", "fallback"]
+    issues: tuple[str, ...] = ()
+
+    @property
+    def free(self) -> bool:
+        """Effect none and replay safe: the only calls that need no receipt and may simply run again."""
+        return self.effect == "none" and self.replay == "safe"
+
+    @property
+    def disposition(self) -> Disposition:
+        """What a resume needs before it may run the call again (#142)."""
+        if self.replay == "unsafe":
+            return "forbidden"
+        if self.replay == "unknown":
+            return "requires_human"
+        return "replay_safe" if self.free else "requires_proof"
+
+    def as_json(self) -> dict[str, Any]:
+        """The members as they stand in a `capability_resolved` event."""
+        return {**msgspec.structs.asdict(self), "issues": list(self.issues)}
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical form, as a receipt's binding carries it."""
+        return _fingerprint(self)
+
+
+@lru_cache(maxsize=1024)
+def _fingerprint(capability: Capability) -> str:
+    return fingerprint(capability.as_json())
+
+
+def resolve(tool: str, effect: str = "", replay: str = "", *, builtin: bool = False) -> Capability:
+    """The capability of a tool that says this of itself; words that are not known give the strictest one.
+
+    An undeclared tool (no effect named) is external and not repeatable.
+
+    Source:
+        DESIGN §5; contract #136, #140.
+    """
+    source: Literal["builtin", "registered", "inferred"] = "builtin" if builtin else "registered"
+    if not effect and not replay:
+        return Capability(tool, "external", "unknown", "run_serial", "none", "critical", "inferred", "resolved")
+    effect, replay = effect or "external", replay or ("safe" if effect == "none" else "unknown")
+    issues = [
+        f"capability_invalid:{name}"
+        for name, word in (("effect", effect), ("replay", replay))
+        if word not in _WORDS[name]
+    ]
+    if issues or (effect not in ("none", "workspace") and replay == "safe"):
+        return fallback(tool, issues or ["capability_invalid:replay"])
+    if effect == "none":
+        calm = replay == "safe"
+        lane: Any = "parallel" if calm else "run_serial"
+        return Capability(tool, "none", replay, lane, "none", "ordinary" if calm else "critical", source, "resolved")  # type: ignore[arg-type]  # checked above
+    if effect == "workspace":
+        return Capability(tool, "workspace", replay, "workspace_exclusive", "required", "critical", source, "resolved")  # type: ignore[arg-type]  # checked above
+    checkpoint: Any = "unsupported" if effect == "unknown" else "none"
+    return Capability(tool, effect, replay, "run_serial", checkpoint, "critical", source, "resolved")  # type: ignore[arg-type]  # checked above
+
+
+def fallback(tool: str, issues: list[str]) -> Capability:
+    """The strictest capability, with the reasons why."""
+    return Capability(
+        tool, "unknown", "unknown", "run_serial", "unsupported", "critical", "fallback", "fallback", tuple(issues)
+    )
+
+
+def read(value: object) -> Capability | None:
+    """A recorded capability, or None when members are missing or unknown, or a fallback is not the strictest (#40)."""
+    if type(value) is not dict or len(value) != 9 or type(value.get("tool")) is not str:
+        return None
+    if any(value.get(name) not in words for name, words in _WORDS.items()):
+        return None
+    issues = value.get("issues")
+    if type(issues) is not list or any(type(issue) is not str for issue in issues):
+        return None
+    found = Capability(**{**value, "issues": tuple(issues)})
+    if found.resolution == "fallback" and (not issues or found != fallback(found.tool, issues)):
+        return None
+    return found
+
+
+def stricter(recorded: Capability, now: Capability) -> Capability:
+    """The capability that decides an open attempt: the recorded one, or today's only where that is stricter."""
+    return now if _REPLAY_STRICTNESS[now.replay] > _REPLAY_STRICTNESS[recorded.replay] else recorded

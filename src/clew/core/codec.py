@@ -1,0 +1,290 @@
+"""One line of a journal to a record and back, strictly. What stands at the end of a file is judged in `tail`."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from clew.core.chain import genesis, link
+from clew.core.records import Batch, Draft, Head, Kind, Record
+from clew.errors import Refused
+
+MAX_APPEND = 32 * 1024 * 1024
+
+CHAIN_BYTES = len(',"chain":""') + 64
+"""Length of the member `chain` in a line, its leading comma included."""
+
+KINDS = get_args(Kind)
+
+_encode = msgspec.json.Encoder().encode
+_decode_any = msgspec.json.Decoder().decode
+_decode_record = msgspec.json.Decoder(Record).decode
+
+_REQUIRED = (("version", int), ("runId", str), ("sequence", int), ("timestamp", str), ("kind", str), ("payload", dict))
+_OPTIONAL = (("eventId", str), ("chain", str), ("append", int))
+
+# What msgspec raises on a value or text that only the standard library may judge; its own errors are ValueErrors.
+_NOT_FAST = (ValueError, OverflowError, RecursionError)
+
+
+class BadLine(ValueError):
+    """A line that is not the next record of its journal. Whether that is a torn end or damage, `tail` decides.
+
+    `why` says what is wrong with it.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member name is repeated")
+    return members
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {digits[:40]} is out of range")
+    return number
+
+
+_decode_slowly = json.JSONDecoder(
+    object_pairs_hook=_without_repeats, parse_constant=_refuse_constant, parse_float=_finite
+).decode
+
+
+def strict_json_slow(line: bytes) -> Any:
+    """What `strict_json` says of a line that msgspec refuses or would write otherwise, by the standard parser.
+
+    Raises:
+        BadLine: the line is not strict JSON.
+    """
+    try:
+        return _decode_slowly(line.decode("utf-8", "strict"))
+    except RecursionError:
+        raise BadLine("it is nested too deeply") from None
+    except ValueError as error:
+        raise BadLine(f"it is not strict JSON: {error}") from None
+
+
+def strict_json(line: bytes) -> Any:
+    """The value of one line of JSON, refusing all that two readers could read differently.
+
+    A line that msgspec would write again with the same bytes repeats no member name at any depth. All others are read
+    by the standard parser with hooks: repeated names, NaN, Infinity, numbers out of range, a byte order mark and bytes
+    that are not UTF-8 are refused; escaped lone surrogates are accepted.
+
+    Raises:
+        BadLine: the line is not strict JSON.
+
+    Source:
+        reference/journal.md §3.
+    """
+    try:
+        value = _decode_any(line)
+        if _encode(value) == line:
+            return value
+    except _NOT_FAST:
+        pass
+    return strict_json_slow(line)
+
+
+def record_of(value: Any) -> Record:
+    """A record from what a line holds, each member of its exact type: `true` is no number, `2.0` is no sequence.
+
+    Raises:
+        BadLine: it is not a RunState record.
+
+    Source:
+        contract §2.2.
+    """
+    if type(value) is not dict:
+        raise BadLine("it is not an object")
+    for name, wanted in _REQUIRED:
+        if type(value.get(name)) is not wanted:
+            raise BadLine(f"its {name} is missing or has the wrong type")
+    for name, wanted in _OPTIONAL:
+        if name in value and type(value[name]) is not wanted:
+            raise BadLine(f"its {name} has the wrong type")
+    if value["version"] != 1:
+        raise BadLine("its version is not 1")
+    if value["kind"] not in KINDS:
+        raise BadLine(f"its kind {value['kind'][:40]!r} is not known")
+    return Record(
+        version=1,
+        run_id=value["runId"],
+        sequence=value["sequence"],
+        event_id=value.get("eventId", msgspec.UNSET),
+        timestamp=value["timestamp"],
+        kind=value["kind"],
+        payload=value["payload"],
+        chain=value.get("chain"),
+        append=value.get("append"),
+    )
+
+
+def read_record(line: bytes) -> Record:
+    """One line as a record by itself, whatever stands before it: `record_of(strict_json(line))`, at full speed.
+
+    Raises:
+        BadLine: it is not strict JSON, or not a RunState record.
+
+    Source:
+        contract §2.2; reference/journal.md §3.
+    """
+    try:
+        record = _decode_record(line)
+        if type(record.payload) is dict and _encode(record) == line:
+            return record
+    except _NOT_FAST:
+        pass
+    return record_of(strict_json_slow(line))
+
+
+def value_of(line: bytes, previous: str, append: int) -> str:
+    """The chain value that a line with this `append` should carry when `previous` stands before it.
+
+    What the line carries in the place of its value is the only part that is not covered, so no other place can pass.
+
+    Raises:
+        BadLine: the line does not end in its `append`.
+    """
+    behind = b',"append":%d}' % append
+    if not line.endswith(behind):
+        raise BadLine("append is not its last member")
+    return link(previous, line[: -CHAIN_BYTES - len(behind)], behind)
+
+
+class LineReader:
+    """Reads the lines of one journal in order. Lives for one pass; knows nothing of files.
+
+    After a `BadLine` it stands unchanged at the last good record: ask `tail` what the rest of the file is.
+
+    Attributes:
+        sequence: The last good record's, 0 before the first.
+        chain: The last good record's value; the run's genesis before the first and in an unchained journal.
+        last_append: The last good record's `append`; None before the first and in an unchained journal.
+        chained: Whether this journal is; None before the first record.
+    """
+
+    __slots__ = ("_head_at", "_head_chain", "chain", "chained", "last_append", "run_id", "sequence")
+
+    def __init__(self, run_id: str, head: Head | None = None) -> None:
+        self.run_id = run_id
+        self.sequence = 0
+        self.chain = genesis(run_id)
+        self.last_append: int | None = None
+        self.chained: bool | None = None
+        self._head_at = head.sequence if head else 0
+        self._head_chain = head.chain if head else ""
+
+    def feed(self, line: bytes) -> Record:
+        """The next record, from its line without LF.
+
+        Raises:
+            BadLine: the line is not the next record; with a head, also when it is not the one that the head names.
+
+        Source:
+            reference/journal.md §1 and §2; promise 4.
+        """
+        record = read_record(line)
+        sequence = self.sequence + 1
+        if record.sequence != sequence or record.run_id != self.run_id:
+            raise BadLine(f"it is not record {sequence} of run {self.run_id!r}")
+        if sequence == self._head_at and record.chain != self._head_chain:
+            raise BadLine("its chain value is not the one that the head names")
+        if type(record.event_id) is str and not record.event_id.strip():
+            raise BadLine("its eventId is blank")
+        append = record.append
+        if append is not None:
+            if self.chained is False:
+                raise BadLine("a chain begins in the middle")
+            if append != sequence and append != self.last_append:
+                raise BadLine(f"its append is {append}, neither its own sequence nor that of the record before it")
+            if record.chain != value_of(line, self.chain, append):
+                raise BadLine("its chain value is not what its bytes and the line before it give")
+            self.chain = record.chain
+        elif record.chain is not None or self.chained:
+            raise BadLine("the chain stops here")
+        self.sequence, self.last_append, self.chained = sequence, append, append is not None
+        return record
+
+
+def _by_standard_library(record: Record) -> bytes:
+    """The record as ASCII by the standard library, which refuses NaN; its payload becomes what a reader will find."""
+    line = json.dumps(msgspec.to_builtins(record), allow_nan=False, separators=(",", ":")).encode()
+    record.payload = strict_json_slow(line)["payload"]
+    return line
+
+
+def _encode_record(record: Record) -> bytes:
+    """The line of a record, without LF.
+
+    msgspec writes NaN and Infinity as `null`, so a line without `null` holds none of them, and only a line with one is
+    read back and compared.
+    """
+    try:
+        line = _encode(record)
+        if b"null" not in line or _decode_record(line).payload == record.payload:
+            return line
+    except _NOT_FAST:
+        pass
+    return _by_standard_library(record)
+
+
+def encode_append(
+    run_id: str, *, after: int, chain: str, drafts: Sequence[Draft], timestamp: str, event_ids: Sequence[str]
+) -> Batch:
+    """Number, chain and encode the records that are to be written together.
+
+    Args:
+        run_id: The run.
+        after: Sequence of the record before, 0 at the birth of a journal.
+        chain: Chain value of the record before, `genesis(run_id)` at the birth.
+        drafts: What is said, at least one; payloads already hold nothing but JSON (`jsonable`). They are not copied.
+        timestamp: The same for all records of an append.
+        event_ids: One for each draft.
+
+    Returns:
+        The batch; its records equal what a reader will read.
+
+    Raises:
+        Refused: `append_too_large` when the lines exceed `MAX_APPEND` bytes.
+        ValueError: a number in a payload is NaN or Infinity, which is never written as `null`.
+
+    Source:
+        reference/journal.md §1, §3 and §4.
+    """
+    assert drafts, "an append holds at least one record"
+    first = after + 1
+    end = b',"append":%d}' % first
+    records: list[Record] = []
+    pieces: list[bytes] = []
+    for sequence, (draft, event_id) in enumerate(zip(drafts, event_ids, strict=True), first):
+        record = Record(1, run_id, sequence, event_id, timestamp, draft.kind, draft.payload)
+        body = _encode_record(record)[:-1]
+        chain = link(chain, body, end)
+        record.chain, record.append = chain, first
+        pieces += (body, b',"chain":"', chain.encode(), b'"', end, b"\n")
+        records.append(record)
+    data = b"".join(pieces)
+    if len(data) > MAX_APPEND:
+        raise Refused(
+            f"Records {first} to {first + len(records) - 1} of run {run_id!r} take {len(data)} bytes in one append, "
+            f"more than {MAX_APPEND}.",
+            code="append_too_large",
+            next="Keep large content as a file or artifact and pass its name instead of its bytes.",
+            run=run_id,
+            bytes=len(data),
+            limit=MAX_APPEND,
+        )
+    return Batch(run_id, first, tuple(records), data, chain)

@@ -1,0 +1,134 @@
+"""From what is to be said to one append: numbered, timed, judged on a fork of the state, encoded. Writes nothing."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from clew.core.codec import encode_append
+from clew.core.events import Event
+from clew.core.folding import take
+from clew.core.operation import DurableOperation, OperationEvent
+from clew.core.outcome import Outcome, closing_payload
+from clew.core.records import Batch, Draft, Kind, Record
+from clew.core.state import RunState
+
+OPERATION_ID = "op-1"
+
+
+class Move(msgspec.Struct, frozen=True):
+    """The operation moves."""
+
+    event: OperationEvent
+    reason: str | None = None
+
+
+class Close(msgspec.Struct, frozen=True):
+    """The leg closes by a `pause` or `finish` record whose payload follows from the state before it."""
+
+    kind: Literal["pause", "finish"]
+    outcome: Outcome
+
+
+Saying = Event | Move | Close | Draft
+
+
+class Composed(msgspec.Struct, frozen=True):
+    """An append that may be written, and the state as it will be when it is."""
+
+    batch: Batch
+    state: RunState
+
+
+def compose(
+    state: RunState, sayings: Sequence[Saying], *, at: str, new_id: Callable[[], str], size_bytes: int
+) -> Composed:
+    """Make one append of what is to be said, judged record by record as a reader will judge it.
+
+    Args:
+        state: The run so far; it is not changed.
+        sayings: Events, moves of the operation, drafts, and at most a closing record at the end.
+        at: The time of all of them.
+        new_id: Gives event ids, each once.
+        size_bytes: Where the append will stand in the journal.
+
+    Raises:
+        Corrupt: when a record would be illegal where it would stand; nothing was written.
+        Refused: `invalid_operation_transition`, `append_too_large`.
+    """
+    composer = _Composer(state.fork(), at, new_id)
+    closing = any(isinstance(saying, Close) for saying in sayings)
+    drafts = [composer.draft(saying, judge=closing) for saying in sayings]
+    batch = encode_append(
+        state.run_id,
+        after=state.sequence,
+        chain=state.chain,
+        drafts=drafts,
+        timestamp=at,
+        event_ids=[new_id() for _ in drafts],
+    )
+    fork = state.fork()
+    position = size_bytes
+    start = 0
+    for record in batch.records:
+        take(fork, record, position + start)
+        start = batch.data.index(b"\n", start) + 1
+    return Composed(batch, fork)
+
+
+class _Composer:
+    """Turns sayings into drafts, in order; keeps the counters that they need."""
+
+    def __init__(self, trial: RunState, at: str, new_id: Callable[[], str]) -> None:
+        self.trial = trial
+        self.at = at
+        self.new_id = new_id
+        self.trace = trial.trace_sequence
+        self.reviews = trial.numbers.get("review") or 0
+        self.operation = trial.operation
+
+    def draft(self, saying: Saying, *, judge: bool) -> Draft:
+        draft = self._draft(saying)
+        if judge:
+            record = Record(
+                1, self.trial.run_id, self.trial.sequence + 1, "judged", self.at, draft.kind, draft.payload, "", 0
+            )
+            take(self.trial, record, 0)
+        return draft
+
+    def _draft(self, saying: Saying) -> Draft:
+        if isinstance(saying, Draft):
+            return saying
+        if isinstance(saying, Move):
+            return self._move(saying)
+        if isinstance(saying, Close):
+            kind: Kind = saying.kind
+            return Draft(kind, closing_payload(self.trial, saying.outcome))
+        return self._envelope(saying)
+
+    def _move(self, move: Move) -> Draft:
+        if self.operation is None:
+            start = self.trial.start or {}
+            self.operation = DurableOperation.create(
+                run_id=self.trial.run_id,
+                operation_id=str(start.get("operationId", OPERATION_ID)),
+                event_id=self.new_id(),
+                at=self.at,
+            )
+        else:
+            self.operation = self.operation.move(move.event, event_id=self.new_id(), at=self.at, reason=move.reason)
+        return Draft("operation", msgspec.to_builtins(self.operation.records[-1]))
+
+    def _envelope(self, event: Event) -> Draft:
+        self.trace += 1
+        if event["type"] == "effect_review" and not event["reviewId"]:
+            self.reviews += 1
+            event = {**event, "reviewId": f"r{self.reviews}"}
+        envelope: dict[str, Any] = {
+            "eventId": self.new_id(),
+            "runId": self.trial.run_id,
+            "sequence": self.trace,
+            "timestamp": self.at,
+            "event": event,
+        }
+        return Draft("event", envelope)

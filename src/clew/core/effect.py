@@ -1,0 +1,415 @@
+"""One effect, walked once: a generator that yields what it needs and is sent the answer. Drivers do the deeds.
+
+The async driver, the sync driver and "crash here" are three drivers of this one walk (`runtime/gate`, `testing`).
+"""
+
+from collections.abc import Generator
+from typing import Any, Final
+
+import msgspec
+
+from clew.core import events
+from clew.core.answers import Answer, ErrorAnswer, Unrecorded, beside, inline, is_long, json_text
+from clew.core.events import CallFacts, Event
+from clew.core.receipts import ReceiptStatus
+from clew.core.review import (
+    CannotTell,
+    DidNotHappen,
+    GiveUp,
+    Happened,
+    Settlement,
+    Verdict,
+    missing_result_message,
+    outcome_of,
+)
+from clew.core.times import format_ms
+
+ASKING_S: Final = 60.0
+RETRY_S: Final = 5.0
+
+# What the walk needs.
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """May this attempt start? Answered by `Allow`, `Deny` or `Halt`."""
+
+    attempt: int
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Append these events (or moves of the operation) together, durably. `starts`: an attempt opens with it."""
+
+    events: tuple[Any, ...]
+    starts: bool = False
+
+
+class Save(msgspec.Struct, frozen=True):
+    """Keep these bytes as a blob. Answered by its digest, or None when they could not be kept."""
+
+    data: bytes
+
+
+class Call(msgspec.Struct, frozen=True):
+    """Run the tool's body as this attempt. Answered by an `Outcome`."""
+
+    attempt: int
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """Ask the outside world once. Answered by a `Verdict`."""
+
+    attempt: int
+
+
+class Now(msgspec.Struct, frozen=True):
+    """Milliseconds since 1970."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Let so many seconds pass."""
+
+    seconds: float
+
+
+Need = Ask | Append | Save | Call | Probe | Now | Wait
+
+# What it is sent.
+
+
+class Allow(msgspec.Struct, frozen=True):
+    """It may start."""
+
+
+class Deny(msgspec.Struct, frozen=True):
+    """The policy says no: that is the agent's answer."""
+
+    reason: str
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """Nothing more may start: a limit, a request to pause. Nothing is recorded of this call."""
+
+    reason: str
+
+
+class Returned(msgspec.Struct, frozen=True):
+    """The tool returned this JSON value; `failed` when it says itself that it failed (`clew.Failed`)."""
+
+    value: Any
+    failed: str | None = None
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """The tool raised; `nothing_happened` when that proves that its effect did not happen."""
+
+    kind: str
+    message: str
+    nothing_happened: bool = False
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """The call was cancelled while the tool ran; `before_start` when its body had not begun."""
+
+    before_start: bool = False
+
+
+Outcome = Returned | Raised | Cancelled
+
+# How a walk ends.
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The agent has its answer."""
+
+    answer: Answer | Unrecorded
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """The gate closes: the run pauses for `reason`. `retry_in_s`: when a probe wants to be asked again."""
+
+    reason: str
+    detail: str = ""
+    retry_in_s: float | None = None
+
+
+class GaveUp(msgspec.Struct, frozen=True):
+    """The probe gave the effect up: the run ends."""
+
+
+class Interrupted(msgspec.Struct, frozen=True):
+    """Cancelled, and nothing is open: the cancellation goes on to the caller."""
+
+
+End = Answered | Closing | GaveUp | Interrupted
+
+
+class ProbeFacts(msgspec.Struct, frozen=True):
+    """How an attempt can be asked after: the probe's name and how long a request may still land (seconds)."""
+
+    name: str
+    in_doubt_s: float
+
+
+class Walk:
+    """One call on its way through the gate. Lives until it has an end; `run()` is the generator.
+
+    Args:
+        call: Who the call is.
+        arguments: Redacted arguments, as they are recorded.
+        attempt: Attempts that the journal knows; 0 for a new call.
+        recorded: The `tool_call` stands in the journal already.
+        probe: How to ask after an open attempt, if it can be asked.
+        secret: The answer is handed on and never stored.
+        doubt_ms: When the last attempt started (milliseconds since 1970), if it is open and the probe is to be asked
+            before anything else; 0 otherwise.
+
+    Source:
+        DESIGN §5, stages 1 to 7'; reference/journal.md §1, order inside an append.
+    """
+
+    def __init__(
+        self, call: CallFacts, arguments: Any, *, attempt: int = 0, recorded: bool = False, rerun: bool = False,
+        probe: ProbeFacts | None = None, secret: bool = False, doubt_ms: int = 0,
+    ) -> None:  # fmt: skip
+        self.call = call
+        self.arguments = arguments
+        self.attempt = attempt
+        self.recorded = recorded
+        self.rerun = rerun
+        self.probe = probe
+        self.secret = secret
+        self.started_ms = doubt_ms
+
+    def run(self) -> Generator[Need, Any, End]:
+        """Walk to an end."""
+        if self.started_ms:
+            end = yield from self._doubt_first(stop=False)
+            if end is not None:
+                return end
+        if not self.rerun:
+            decision = yield Ask(self.attempt + 1)
+            if isinstance(decision, Halt):
+                return Closing(decision.reason)
+            if isinstance(decision, Deny):
+                return (yield from self._deny(decision.reason))
+        if self.call.capability.free:
+            return (yield from self._run_free())
+        return (yield from self._run_attempts())
+
+    def recheck(self) -> Generator[Need, Any, End]:
+        """Ask after an open attempt of an earlier leg, without starting anything. `Interrupted`: it is settled."""
+        end = yield from self._doubt_first(stop=True)
+        return end or Interrupted()
+
+    def _doubt_first(self, *, stop: bool) -> Generator[Need, Any, End | None]:
+        """An attempt of an earlier leg is open: ask before anything else."""
+        assert self.probe is not None
+        verdict = yield from ask(self.probe, self.attempt, self.started_ms)
+        if isinstance(verdict, CannotTell):
+            return Closing("unknown_effect", verdict.reason, verdict.retry_in_s)
+        return (yield from self._settled(verdict, Cancelled(), stop=stop, last=False))
+
+    def _proposal(self) -> list[Event]:
+        """Stage 1, once per call."""
+        if self.recorded:
+            return []
+        self.recorded = True
+        return [events.tool_call(self.call, self.arguments), events.capability_resolved(self.call)]
+
+    def _receipt(self, status: ReceiptStatus, persistence: str = "") -> Event:
+        return events.receipt(self.call, self.attempt, status, persistence=persistence)
+
+    def _error_answer(self, kind: str, message: str) -> tuple[Answer, list[Event]]:
+        answer = Answer(None, ErrorAnswer(kind, message))
+        told = inline(self.call.step_id, answer, "null")
+        return answer, [told, events.tool_result(self.call, is_error=True)]
+
+    def _deny(self, reason: str) -> Generator[Need, Any, End]:
+        """Stage 2: nothing starts, the denial is the answer."""
+        answer, told = self._error_answer("denied", reason)
+        said = [*self._proposal(), events.policy_denied(self.call, reason)]
+        if self.attempt == 0:
+            said.append(events.effect_receipt(self.call, "not_started"))
+        yield Append((*said, *told))
+        return Answered(answer)
+
+    def _run_free(self) -> Generator[Need, Any, End]:
+        """Effect none and replay safe: no receipts; raising is an error answer; cancelled, it may simply run again."""
+        proposal = self._proposal()
+        if proposal:
+            yield Append(tuple(proposal))
+        outcome = yield Call(max(self.attempt, 1))
+        if isinstance(outcome, Cancelled):
+            return Interrupted()
+        if isinstance(outcome, Raised):
+            answer, told = self._error_answer(outcome.kind, outcome.message)
+            yield Append(tuple(told))
+            return Answered(answer)
+        return (yield from self._keep(outcome, []))
+
+    def _run_attempts(self) -> Generator[Need, Any, End]:
+        """Stages 5 to 7': open an attempt, run it, record what is known of it; at most once more by itself."""
+        for automatic in (False, True):
+            if automatic:
+                decision = yield Ask(self.attempt + 1)
+                if isinstance(decision, Halt):
+                    return Closing(decision.reason)
+                if isinstance(decision, Deny):
+                    return (yield from self._deny(decision.reason))
+            self.attempt += 1
+            yield Append((*self._proposal(), self._receipt("started")), starts=True)
+            self.started_ms = yield Now()
+            outcome = yield Call(self.attempt)
+            if isinstance(outcome, Returned):
+                return (yield from self._keep(outcome, [self._receipt("committed")]))
+            end = yield from self._doubt(outcome, last=automatic)
+            if end is not None:
+                return end
+        raise AssertionError("the second doubt always ends")
+
+    def _keep(self, outcome: Returned, committed: list[Event]) -> Generator[Need, Any, End]:
+        """Stage 7: it returned, that is known."""
+        failed = outcome.failed
+        answer = Answer(outcome.value, None if failed is None else ErrorAnswer("failed", failed, outcome.value))
+        if self.secret:
+            if committed:
+                yield Append((self._receipt("committed", "withheld"),))
+            return Answered(answer)
+        told = yield from self._tell(answer)
+        if told is None:
+            if committed:
+                yield Append((self._receipt("committed", "failed"),))
+            return Closing("result_not_kept", "the answer could not be kept beside the journal")
+        yield Append((told, *committed, events.tool_result(self.call, is_error=failed is not None)))
+        return Answered(answer)
+
+    def _tell(self, answer: Answer) -> Generator[Need, Any, Event | None]:
+        """The event of an answer; its bytes are kept first when they are long. None: they could not be kept."""
+        text = json_text(answer.value)
+        if not is_long(text):
+            return inline(self.call.step_id, answer, text)
+        data = text.encode()
+        digest = yield Save(data)
+        return None if digest is None else beside(self.call.step_id, answer, text, digest, len(data))
+
+    def _doubt(self, outcome: Raised | Cancelled, *, last: bool) -> Generator[Need, Any, End | None]:
+        """Stage 7': nobody returned. None: it is proved that nothing happened and the call may start once more."""
+        cancelled = isinstance(outcome, Cancelled)
+        if isinstance(outcome, Raised) and outcome.nothing_happened:
+            return (yield from self._nothing_happened(outcome))
+        if isinstance(outcome, Cancelled) and outcome.before_start:
+            proof = self._review(DidNotHappen("cancelled before its body began"), "tool", self.call.tool, [])
+            yield Append((self._receipt("unknown"), proof))
+            return Interrupted()
+        yield Append((self._receipt("unknown"),))
+        if self.probe is None:
+            return Closing("unknown_effect", self._why(outcome))
+        verdict = yield from ask(self.probe, self.attempt, self.started_ms)
+        if isinstance(verdict, CannotTell):
+            return Closing("unknown_effect", verdict.reason, verdict.retry_in_s)
+        return (yield from self._settled(verdict, outcome, stop=cancelled, last=last))
+
+    def _settled(
+        self, verdict: Settlement, outcome: Raised | Cancelled, *, stop: bool, last: bool
+    ) -> Generator[Need, Any, End | None]:
+        """The probe knows."""
+        by = f"probe:{self.probe.name}" if self.probe is not None else ""
+        evidence = yield from self._evidence()
+        if isinstance(verdict, Happened):
+            answer = yield from settle_happened(
+                self.call, self.attempt, verdict, by=by, evidence=evidence, secret=self.secret
+            )
+            return Interrupted() if stop else Answered(answer)
+        review = self._review(verdict, "probe", by, evidence)
+        if isinstance(verdict, GiveUp):
+            yield Append((review,))
+            return GaveUp()
+        if last and not stop and isinstance(outcome, Raised):
+            answer, told = self._error_answer(outcome.kind, outcome.message)
+            yield Append((review, *told))
+            return Answered(answer)
+        yield Append((review,))
+        return Interrupted() if stop else None
+
+    def _nothing_happened(self, outcome: Raised) -> Generator[Need, Any, End]:
+        """The tool itself knows: an error answer and its review, with the receipt, in one append."""
+        review = self._review(DidNotHappen(f"{outcome.kind}: {outcome.message}"), "tool", self.call.tool, [])
+        answer, told = self._error_answer("nothing_happened", outcome.message)
+        yield Append((self._receipt("unknown"), review, *told))
+        return Answered(answer)
+
+    def _review(self, verdict: Settlement, source: Any, by: str, evidence: list[Event]) -> Event:
+        return review_event(self.call, self.attempt, verdict, source=source, by=by, evidence=evidence)
+
+    def _evidence(self) -> Generator[Need, Any, list[Event]]:
+        now = yield Now()
+        return [] if self.probe is None else [probe_evidence(self.probe, now)]
+
+    def _why(self, outcome: Raised | Cancelled) -> str:
+        return "cancelled" if isinstance(outcome, Cancelled) else f"{outcome.kind}: {outcome.message}"
+
+
+def ask(probe: ProbeFacts, attempt: int, started_ms: int) -> Generator[Need, Any, Verdict]:
+    """Ask until it is known, at most for a minute. "Did not happen" counts only once no request can still land."""
+    since = asked = yield Now()
+    while True:
+        verdict = yield Probe(attempt)
+        if isinstance(verdict, Happened | GiveUp):
+            return verdict
+        if isinstance(verdict, DidNotHappen):
+            # From when it was asked, not from when it answered: a request may land while the probe looks.
+            wait_s = started_ms / 1000 + probe.in_doubt_s - asked / 1000
+            if wait_s <= 0:
+                return verdict
+            reason = f"not there yet; a request may still land for {wait_s:.0f} s"
+        else:
+            wait_s = RETRY_S if verdict.retry_in_s is None else max(0.0, verdict.retry_in_s)
+            reason = verdict.reason
+        now = yield Now()
+        if (now - since) / 1000 + wait_s > ASKING_S:
+            return CannotTell(reason, wait_s)
+        yield Wait(wait_s)
+        asked = yield Now()
+
+
+def settle_happened(
+    call: CallFacts, attempt: int, verdict: Happened, *, by: str, evidence: list[Event], source: Any = "probe",
+    secret: bool = False,
+) -> Generator[Need, Any, Answer | Unrecorded]:  # fmt: skip
+    """Record that an attempt happened, with its result where one is given and can be kept; a secret one never is."""
+    given = verdict.result is not msgspec.UNSET
+    answer = Answer(verdict.result if given else None)
+    told = (yield from Walk(call, None)._tell(answer)) if given and not secret else None
+    kept = told is not None
+    review = review_event(call, attempt, verdict, source=source, by=by, evidence=evidence, result_recorded=kept)
+    yield Append((review,) if told is None else (review, told))
+    if kept or (given and secret):
+        return answer
+    return Unrecorded(missing_result_message(call.tool, by))
+
+
+def review_event(
+    call: CallFacts, attempt: int, verdict: Settlement, *, source: Any, by: str, evidence: list[Event],
+    result_recorded: bool = False,
+) -> Event:  # fmt: skip
+    """The event of a settlement; its id is given when it is appended."""
+    return events.effect_review(
+        step_id=call.step_id,
+        call_id=call.call_id,
+        key=call.key,
+        attempt=attempt,
+        review_id="",
+        outcome=outcome_of(verdict),
+        source=source,
+        by=by,
+        reason=verdict.reason.strip() or "as the probe said",
+        evidence=evidence,
+        result_recorded=result_recorded,
+    )
+
+
+def probe_evidence(probe: ProbeFacts, at_ms: int) -> Event:
+    """What a probe's answer rests on."""
+    whole = float(probe.in_doubt_s).is_integer()
+    doubt = {"inDoubtS": int(probe.in_doubt_s)} if whole else {"inDoubtMs": round(probe.in_doubt_s * 1000)}
+    return {"kind": "probe", "askedAt": format_ms(at_ms), **doubt}

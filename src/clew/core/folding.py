@@ -1,0 +1,265 @@
+"""How each record moves a run state: the one door through which facts enter, when read and before they are written."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from clew.core import calls, legs
+from clew.core.calls import AnswerRef, CallState, Illegal
+from clew.core.events import KNOWN
+from clew.core.happenings import HAPPENINGS
+from clew.core.operation import DurableOperation, OperationRecord
+from clew.core.receipts import may_follow
+from clew.core.records import Record
+from clew.core.state import RunState, illegal
+from clew.core.times import parse_ms
+from clew.errors import Corrupt
+
+_AFTER_FINISH: Final = frozenset({"leg_ended", "effect_review", "restored"})
+
+
+def fold(records: Iterable[tuple[Record, int]], run_id: str) -> RunState:
+    """The run state of a journal, records in the order of the file, each with its position.
+
+    Raises:
+        Corrupt: `run_state_corrupt`, `operation_state_corrupt`, `effect_receipt_conflict` or `review_conflict` at the
+            first record that cannot stand where it stands; nothing is sorted, skipped or renumbered.
+    """
+    state = RunState(run_id)
+    for record, position in records:
+        take(state, record, position)
+    return state
+
+
+def take(state: RunState, record: Record, position: int) -> None:
+    """Move a state by one record. After an error the state is of no use any more.
+
+    Raises:
+        Corrupt: as `fold`.
+    """
+    try:
+        _take(state, record, position)
+    except Illegal as fault:
+        raise illegal(state, record, fault) from None
+
+
+def _take(state: RunState, record: Record, position: int) -> None:
+    if record.run_id != state.run_id or record.sequence != state.sequence + 1:
+        raise Illegal(f"expected record {state.sequence + 1} of run {state.run_id!r}")
+    if type(record.payload) is not dict:
+        raise Illegal("the payload is no object")
+    if record.sequence == 1 and record.kind != "start":
+        raise Illegal("the journal does not begin with its start")
+    _check_place(state, record)
+    if record.timestamp < state.last_time:
+        state.clock_stepped = True
+    _KINDS.get(record.kind, _ignore)(state, record, position)
+    state.sequence = record.sequence
+    state.last_time = record.timestamp
+    state.chain = record.chain or ""
+    state.last_append = record.append or 0
+
+
+def _check_place(state: RunState, record: Record) -> None:
+    """Is this a place where a record of this kind may stand at all?"""
+    kind = record.kind
+    if state.finish is not None and state.own:
+        event = record.payload.get("event")
+        followed = kind == "event" and type(event) is dict and event.get("type") in _AFTER_FINISH
+        if kind != "resume" and not followed:
+            raise Illegal(f"a {kind} record follows the finish")
+    if state.own and state.legs and kind != "resume" and state.unclosed_leg is None:
+        raise Illegal(f"a {kind} record stands outside of every leg")
+
+
+def _start(state: RunState, record: Record, position: int) -> None:
+    payload = record.payload
+    if record.sequence != 1:
+        raise Illegal("a second start")
+    state.start = payload
+    state.started_at = record.timestamp
+    state.own = record.chain is not None and "leg" in payload
+    if not state.own:
+        return
+    if type(payload.get("configFingerprint")) is not str or type(payload.get("operationId")) is not str:
+        raise Illegal("the start names no configuration or no operation")
+    _open_leg(state, payload["leg"], record)
+
+
+def _resume(state: RunState, record: Record, position: int) -> None:
+    if not state.own:
+        return
+    _open_leg(state, record.payload.get("leg"), record)
+    repaired = record.payload.get("tailRepaired")
+    if type(repaired) is dict:
+        earlier = repaired.get("earlier")
+        pieces = [repaired, *(earlier if type(earlier) is list else [])]
+        state.named_pieces |= {str(piece.get("keptAs")) for piece in pieces if type(piece) is dict}
+
+
+def _open_leg(state: RunState, owner: object, record: Record) -> None:
+    leg = legs.read(owner, record.timestamp, state.answers)
+    if leg is None or leg.number != len(state.legs) + 1:
+        raise Illegal(f"leg {len(state.legs) + 1} has no readable owner")
+    last = state.unclosed_leg
+    if last is not None:
+        _count_active(state, state.last_time)
+    state.legs = (*state.legs, leg)
+    state.pause = None
+
+
+def close_leg(state: RunState, by: str, at: str) -> None:
+    """Close the open leg of a journal of ours."""
+    leg = state.unclosed_leg
+    if leg is None:
+        return
+    _count_active(state, at)
+    state.legs = (*state.legs[:-1], msgspec.structs.replace(leg, closed_by=by))
+
+
+def _count_active(state: RunState, until: str) -> None:
+    """Add the open leg's time to what the run has spent; only legs that run the agent count."""
+    leg = state.legs[-1]
+    since, to = parse_ms(leg.opened_at), parse_ms(until)
+    if leg.purpose in ("run", "resume") and since is not None and to is not None:
+        state.active_ms += max(0, to - since)
+
+
+def _operation(state: RunState, record: Record, position: int) -> None:
+    try:
+        fact = msgspec.convert(record.payload, OperationRecord)
+        operation = (state.operation or DurableOperation(())).read(fact)
+    except msgspec.ValidationError as fault:
+        raise Illegal(f"not an operation record: {fault}", "operation_state_corrupt") from None
+    except Corrupt as fault:
+        raise Illegal(fault.message, fault.code) from None
+    if fact.run_id != state.run_id or fact.operation_id != state.start.get("operationId", fact.operation_id):
+        raise Illegal("the operation is of another run", "operation_state_corrupt")
+    if state.own and operation.state == "completed":
+        _check_completed(state)
+    state.operation = operation
+
+
+def _check_completed(state: RunState) -> None:
+    """Promise 8: completed needs the recorded end of the agent and nothing unsettled."""
+    if state.agent_end is None:
+        raise Illegal("completed without the recorded end of the agent")
+    unsettled = state.unsettled()
+    if unsettled:
+        raise Illegal(f"completed while {unsettled[0].key!r} is unsettled")
+
+
+def _pause(state: RunState, record: Record, position: int) -> None:
+    if state.own and state.state != "paused":
+        raise Illegal(f"a pause while the operation is {state.state}")
+    state.pause = record.payload
+    close_leg(state, "pause", record.timestamp)
+
+
+def _finish(state: RunState, record: Record, position: int) -> None:
+    if state.own and not state.ended:
+        raise Illegal(f"a finish while the operation is {state.state}")
+    state.finish = record.payload
+    close_leg(state, "finish", record.timestamp)
+
+
+def _event(state: RunState, record: Record, position: int) -> None:
+    envelope = record.payload
+    event = envelope.get("event")
+    if type(event) is not dict or type(event.get("type")) is not str:
+        raise Illegal("the event has no type")
+    if state.own:
+        _check_envelope(state, envelope)
+    kind = event["type"]
+    if state.own and kind not in KNOWN:
+        raise Illegal(f"event type {kind!r} is not known; a newer clew may have written it")
+    handler = HAPPENINGS.get(kind) if state.own else _FOREIGN.get(kind)
+    if handler is not None:
+        handler(state, event, record, position)
+
+
+def _check_envelope(state: RunState, envelope: dict[str, Any]) -> None:
+    """What ties an event to its run and its place; old foreign journals have none of it."""
+    if envelope.get("runId") != state.run_id or parse_ms(envelope.get("timestamp")) is None:
+        raise Illegal("the event is of another run or has no readable time")
+    number, name = envelope.get("sequence"), envelope.get("eventId")
+    if type(number) is not int or type(name) is not str or not name.strip():
+        raise Illegal("the event has no number or no id")
+    if number != state.trace_sequence + 1:
+        raise Illegal(f"event {number} follows event {state.trace_sequence}")
+    state.trace_sequence = number
+
+
+def _ignore(state: RunState, record: Record, position: int) -> None:
+    """Kinds that clew reads over and never writes."""
+    if state.own:
+        raise Illegal(f"records of kind {record.kind!r} are not written by clew")
+
+
+_KINDS: Final[dict[str, Callable[[RunState, Record, int], None]]] = {
+    "start": _start,
+    "resume": _resume,
+    "operation": _operation,
+    "event": _event,
+    "pause": _pause,
+    "finish": _finish,
+}
+
+
+# What is understood of journals that clew did not begin: enough to judge their calls, nothing to continue them.
+
+
+def _slot(event: dict[str, Any]) -> str:
+    key = event.get("idempotencyKey")
+    return key if type(key) is str else f"{event.get('stepId', '-')}:{event.get('callId', '-')}"
+
+
+def _foreign_call(state: RunState, event: dict[str, Any], record: Record, position: int) -> None:
+    slot = _slot(event)
+    call = CallState(
+        step_id=str(event.get("stepId", "")),
+        call_id=str(event.get("callId", "")),
+        key=slot,
+        tool=str(event.get("tool", "")),
+        turn_id=str(event.get("turnId", "")),
+        fingerprint=str(event.get("argumentsFingerprint", "")),
+        position=position,
+    )
+    state.calls.put(slot, call)
+    state.pending.put(slot, call)
+    state.metrics.tool_calls += 1
+
+
+def _foreign_capability(state: RunState, event: dict[str, Any], record: Record, position: int) -> None:
+    for slot, call in list(state.calls.items()):
+        if (call.step_id, call.call_id) == (event.get("stepId", ""), event.get("callId", "")):
+            _put_foreign(state, slot, calls.resolved(call, event))
+
+
+def _foreign_receipt(state: RunState, event: dict[str, Any], record: Record, position: int) -> None:
+    slot = _slot(event)
+    call = state.calls.get(slot)
+    if call is None or type(event.get("status")) is not str:
+        return
+    if not may_follow(call.status, event["status"]):
+        raise Illegal(f"receipt {event['status']!r} cannot follow {call.status!r}", "effect_receipt_conflict")
+    _put_foreign(state, slot, msgspec.structs.replace(call, attempt=1, status=event["status"]))
+
+
+def _put_foreign(state: RunState, slot: str, call: CallState) -> None:
+    state.calls.put(slot, call)
+    state.pending.put(slot, call)
+
+
+def _foreign_output(state: RunState, event: dict[str, Any], record: Record, position: int) -> None:
+    state.steps.put(str(event.get("stepId", "")), AnswerRef(position, bool(event.get("isError"))))
+    state.metrics.add_answer(is_error=bool(event.get("isError")))
+
+
+_FOREIGN: Final = {
+    "tool_call": _foreign_call,
+    "capability_resolved": _foreign_capability,
+    "effect_receipt": _foreign_receipt,
+    "step_output": _foreign_output,
+}

@@ -1,0 +1,316 @@
+"""What each event type does to the state of a run that clew began. Record kinds and foreign journals: `folding`."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from clew.core import calls
+from clew.core.calls import AnswerRef, CallState, Illegal
+from clew.core.canon import fingerprint
+from clew.core.ids import effect_key
+from clew.core.receipts import Binding
+from clew.core.records import Record
+from clew.core.review import Review
+from clew.core.state import ApprovalState, RunState, TurnState
+from clew.core.times import parse_ms
+from clew.errors import Usage
+
+Event = dict[str, Any]
+_OUTCOMES: Final = ("happened", "did_not_happen", "give_up")
+_SOURCES: Final = ("operator", "probe", "checkpoint", "tool")
+_RECORDED_VALUES: Final = ("now", "random", "uuid")
+
+
+def is_recorded_value(step_id: str) -> bool:
+    """Is this the id of a recorded clock reading or chance, not of a step?"""
+    return step_id.rpartition(".")[2].rpartition("-")[0] in _RECORDED_VALUES
+
+
+def _text(event: Event, name: str) -> str:
+    value = event.get(name)
+    if type(value) is not str:
+        raise Illegal(f"{event['type']} has no {name}")
+    return value
+
+
+def _whole(event: Event, name: str) -> int:
+    value = event.get(name)
+    if type(value) is not int:
+        raise Illegal(f"{event['type']} has no whole number {name}")
+    return value
+
+
+def _call_of(state: RunState, event: Event) -> CallState:
+    call = state.calls.get(_text(event, "stepId"))
+    if call is None or call.call_id != event.get("callId"):
+        raise Illegal(f"{event['type']} of step {event['stepId']!r} without its call")
+    return call
+
+
+def _check_key(call: CallState, event: Event) -> None:
+    """Promise 3: one key for all that is said of one effect."""
+    if event.get("idempotencyKey") != call.key:
+        raise Illegal(f"{event['type']} of {call.key!r} carries the key {event.get('idempotencyKey')!r}")
+
+
+def _put(state: RunState, call: CallState) -> None:
+    state.calls.put(call.step_id, call)
+    if call.answer is not None:
+        state.pending.strike(call.step_id)
+    else:
+        state.pending.put(call.step_id, call)
+
+
+def _must_run(state: RunState, what: str) -> None:
+    if state.state != "running":
+        raise Illegal(f"{what} while the operation is {state.state}")
+
+
+def _count_number(state: RunState, step_id: str) -> None:
+    """Remember the highest number of each path and name, so that new steps go on from there."""
+    name, _, number = step_id.rpartition("-")
+    if number.isascii() and number.isdigit():
+        state.numbers.put(name, max(int(number), state.numbers.get(name) or 0))
+
+
+def _own_key(state: RunState, event: Event) -> str:
+    """The key of what is proposed, as it follows from run, step and call."""
+    try:
+        key = effect_key(state.run_id, _text(event, "stepId"), _text(event, "callId"))
+    except Usage as fault:
+        raise Illegal(fault.message) from None
+    if event.get("idempotencyKey") != key:
+        raise Illegal(f"the key of call {event['callId']!r} does not follow from run, step and call")
+    return key
+
+
+def _tool_call(state: RunState, event: Event, record: Record, position: int) -> None:
+    _must_run(state, "a call")
+    step, call_id = _text(event, "stepId"), _text(event, "callId")
+    key = _own_key(state, event)
+    if state.calls.get(step) is not None or state.steps.get(step) is not None or state.turns.get(step) is not None:
+        raise Illegal(f"step {step!r} is taken")
+    call = CallState(
+        step_id=step,
+        call_id=call_id,
+        key=key,
+        tool=_text(event, "tool"),
+        turn_id=_text(event, "turnId"),
+        fingerprint=_text(event, "argumentsFingerprint"),
+        position=position,
+        redacted=fingerprint(event.get("args")) != event["argumentsFingerprint"],
+    )
+    _put(state, call)
+    _count_number(state, step)
+    _count_call(state, call_id)
+    state.metrics.tool_calls += 1
+    state.metrics.steps_started += 1
+
+
+def _count_call(state: RunState, call_id: str) -> None:
+    """Call ids are counted over the whole run; a framework's own ids are not counted."""
+    if call_id[:1] == "c" and call_id[1:].isascii() and call_id[1:].isdigit():
+        state.numbers.put("call", max(int(call_id[1:]), state.numbers.get("call") or 0))
+
+
+def _capability(state: RunState, event: Event, record: Record, position: int) -> None:
+    _put(state, calls.resolved(_call_of(state, event), event))
+
+
+def _receipt(state: RunState, event: Event, record: Record, position: int) -> None:
+    call = _call_of(state, event)
+    _check_binding(state, call, event)
+    _received(state, call, 1, event, record)
+
+
+def _attempt(state: RunState, event: Event, record: Record, position: int) -> None:
+    call = _call_of(state, event)
+    number = _whole(event, "attempt")
+    if number < 2 or event.get("attemptId") != f"{call.key}#{number}":
+        raise Illegal(f"attempt {number} of {call.key!r} has another id", "effect_receipt_conflict")
+    if event.get("tool") != call.tool or event.get("argumentsFingerprint") != call.fingerprint:
+        raise Illegal(f"attempt {number} of {call.key!r} is bound to another call", "effect_receipt_conflict")
+    _received(state, call, number, event, record)
+
+
+def _received(state: RunState, call: CallState, attempt: int, event: Event, record: Record) -> None:
+    if event.get("status") == "started":
+        _must_run(state, "a start")
+        state.metrics.retries += attempt > 1
+    _put(state, calls.received(call, attempt, event, parse_ms(record.timestamp) or 0))
+
+
+def _check_binding(state: RunState, call: CallState, event: Event) -> None:
+    try:
+        bound = msgspec.convert(event.get("binding"), Binding)
+    except msgspec.ValidationError as fault:
+        raise Illegal(f"the receipt of {call.key!r} has no binding: {fault}", "effect_receipt_conflict") from None
+    capability = "" if call.capability is None else call.capability.fingerprint()
+    expected = (state.run_id, call.turn_id, call.step_id, call.call_id, call.tool, call.fingerprint, capability)
+    found = (
+        bound.run_id, bound.turn_id, bound.step_id, bound.call_id, bound.tool,
+        bound.arguments_fingerprint, bound.capability_fingerprint,
+    )  # fmt: skip
+    if expected != found or event.get("idempotencyKey") != call.key:
+        raise Illegal(f"the receipt of {call.key!r} is bound to another call", "effect_receipt_conflict")
+
+
+def _blob(event: Event) -> str | None:
+    """The digest of an answer that is not whole in its record; one that cannot be read must not pass for whole."""
+    if "blob" not in event:
+        return None
+    blob = event["blob"]
+    if type(blob) is not dict or type(blob.get("sha256")) is not str:
+        raise Illegal(f"the answer of step {event['stepId']!r} names no blob")
+    return str(blob["sha256"])
+
+
+def _output(state: RunState, event: Event, record: Record, position: int) -> None:
+    step = _text(event, "stepId")
+    _text(event, "text")
+    answer = AnswerRef(position, event.get("isError") is True, _blob(event))
+    call, turn = state.calls.get(step), state.turns.get(step)
+    again = call is not None and call.answer is not None
+    if call is not None:
+        _put(state, calls.answered(call, answer))
+    elif turn is not None and turn.answer is None:
+        state.turns.put(step, msgspec.structs.replace(turn, answer=answer))
+    elif turn is None and state.steps.get(step) is None:
+        state.steps.put(step, answer)
+        _count_number(state, step)
+    else:
+        raise Illegal(f"step {step!r} has its answer already")
+    if again or is_recorded_value(step):
+        return
+    state.answers += 1
+    state.metrics.steps_started += call is None and turn is None
+    state.metrics.add_answer(is_error=answer.is_error)
+
+
+def _tool_result(state: RunState, event: Event, record: Record, position: int) -> None:
+    call = _call_of(state, event)
+    _check_key(call, event)
+    if call.answer is None:
+        raise Illegal(f"tool_result of {call.key!r} without its answer")
+    state.metrics.tool_failures += event.get("isError") is True
+
+
+def _review(state: RunState, event: Event, record: Record, position: int) -> None:
+    call = _call_of(state, event)
+    _check_key(call, event)
+    review_id = _text(event, "reviewId")
+    if state.reviews.get(review_id) is not None:
+        raise Illegal(f"review id {review_id!r} is taken")
+    if event.get("outcome") not in _OUTCOMES or event.get("source") not in _SOURCES:
+        raise Illegal(f"review {review_id!r} says neither who nor what")
+    if not _text(event, "by").strip() or not _text(event, "reason").strip():
+        raise Illegal(f"review {review_id!r} names nobody or no reason")
+    review = Review(
+        review_id=review_id,
+        outcome=event["outcome"],
+        source=event["source"],
+        by=event["by"],
+        reason=event["reason"],
+        result_recorded=event.get("resultRecorded") is True,
+        complete="result" in event,
+    )
+    state.reviews.put(review_id, call.step_id)
+    state.numbers.put("review", (state.numbers.get("review") or 0) + 1)
+    _put(state, calls.reviewed(call, _whole(event, "attempt"), review))
+
+
+def _agent_start(state: RunState, event: Event, record: Record, position: int) -> None:
+    _must_run(state, "a turn")
+    turn_id, asked = _text(event, "turnId"), _text(event, "requestFingerprint")
+    earlier = state.turns.get(turn_id)
+    if state.calls.get(turn_id) is not None or state.steps.get(turn_id) is not None:
+        raise Illegal(f"turn {turn_id!r} has the id of a step")
+    if earlier is None:
+        state.turns.put(turn_id, TurnState(turn_id, asked, position))
+        _count_number(state, turn_id)
+        state.metrics.turns += 1
+        state.metrics.steps_started += 1
+        return
+    if earlier.answer is not None or earlier.fingerprint != asked:
+        raise Illegal(f"turn {turn_id!r} is taken")
+    state.metrics.unmeasured_turns += 1
+
+
+def _turn_end(state: RunState, event: Event, record: Record, position: int) -> None:
+    turn = state.turns.get(_text(event, "turnId"))
+    if turn is None or turn.ended:
+        raise Illegal(f"turn {event['turnId']!r} ends without having begun")
+    state.turns.put(turn.turn_id, msgspec.structs.replace(turn, ended=True))
+    state.metrics.add_usage(event)
+
+
+def _agent_end(state: RunState, event: Event, record: Record, position: int) -> None:
+    _must_run(state, "the end of the agent")
+    unsettled = state.unsettled()
+    if unsettled or state.agent_end is not None:
+        raise Illegal(
+            f"the agent ends while {unsettled[0].key!r} is unsettled" if unsettled else "the agent ends twice"
+        )
+    state.agent_end = event
+    output = event.get("output")
+    state.metrics.output_chars += len(output) if type(output) is str else 0
+
+
+def _approval_required(state: RunState, event: Event, record: Record, position: int) -> None:
+    name = _text(event, "approvalId")
+    if state.approvals.get(name) is not None:
+        raise Illegal(f"approval id {name!r} is taken")
+    asked = ApprovalState(
+        approval_id=name,
+        key=_own_key(state, event),
+        step_id=_text(event, "stepId"),
+        call_id=_text(event, "callId"),
+        tool=_text(event, "tool"),
+        fingerprint=_text(event, "argumentsFingerprint"),
+        position=position,
+    )
+    state.approvals.put(name, asked)
+
+
+def _approval_resolved(state: RunState, event: Event, record: Record, position: int) -> None:
+    asked = state.approvals.get(_text(event, "approvalId"))
+    if asked is None or asked.decision or event.get("decision") not in ("allow", "deny"):
+        raise Illegal(f"approval {event['approvalId']!r} is not open or not decided")
+    state.approvals.put(asked.approval_id, msgspec.structs.replace(asked, decision=event["decision"]))
+
+
+def _leg_ended(state: RunState, event: Event, record: Record, position: int) -> None:
+    leg = state.unclosed_leg
+    if leg is None or _whole(event, "leg") != leg.number:
+        raise Illegal(f"leg {event.get('leg')!r} is not the open one")
+    state.legs = (*state.legs[:-1], msgspec.structs.replace(leg, closed_by="leg_ended"))
+
+
+def _control(state: RunState, event: Event, record: Record, position: int) -> None:
+    name, said = _text(event, "controlId"), _text(event, "fingerprint")
+    earlier = state.controls.get(name)
+    if event.get("state") not in ("accepted", "applied", "rejected"):
+        raise Illegal(f"command {name!r} is in no known state")
+    done = event["state"] == "accepted" or (earlier is not None and earlier["state"] != "accepted")
+    if earlier is not None and (earlier["fingerprint"] != said or done):
+        raise Illegal(f"command {name!r} is taken")
+    state.controls.put(name, event)
+
+
+HAPPENINGS: Final[dict[str, Callable[[RunState, Event, Record, int], None]]] = {
+    "tool_call": _tool_call,
+    "capability_resolved": _capability,
+    "effect_receipt": _receipt,
+    "tool_attempt": _attempt,
+    "step_output": _output,
+    "tool_result": _tool_result,
+    "effect_review": _review,
+    "agent_start": _agent_start,
+    "turn_end": _turn_end,
+    "agent_end": _agent_end,
+    "approval_required": _approval_required,
+    "approval_resolved": _approval_resolved,
+    "leg_ended": _leg_ended,
+    "control": _control,
+}

@@ -1,0 +1,106 @@
+"""How a run stands, in the words and numbers that every door shows: outcome, exit code, what closes a leg."""
+
+from typing import Any, Final
+
+import msgspec
+
+from clew.core.calls import CallState
+from clew.core.state import RunState
+from clew.core.times import format_ms
+
+EXIT_BY_REASON: Final = {
+    "budget_exceeded": 5,
+    "run_timeout": 5,
+    "approval_required": 20,
+    "unknown_effect": 21,
+    "committed_effect_pending": 21,
+    "result_not_kept": 21,
+    "result_missing": 21,
+    "secret_answer_lost": 21,
+    "process_alive": 21,
+    "agent_error": 22,
+    "crash_loop": 22,
+    "resume_divergence": 22,
+    "pause_requested": 23,
+    "interrupted": 130,
+    "terminated": 143,
+}
+PERSON_REASONS: Final = frozenset(reason for reason, code in EXIT_BY_REASON.items() if code == 21)
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """How a leg closed: `status` is one of contract §2.8, `finish_reason` the code behind it."""
+
+    status: str
+    finish_reason: str
+    error: dict[str, Any] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The member `outcome` of pause, finish and snapshot."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]  # a Struct becomes a dict
+
+
+def exit_code(state: str, reason: str | None) -> int:
+    """The exit code of a run in this state for this reason.
+
+    Source:
+        DESIGN §9.
+    """
+    if state == "completed":
+        return 0
+    if state == "failed":
+        return 3
+    return EXIT_BY_REASON.get(reason or "", 21)
+
+
+def outcome_now(state: RunState) -> Outcome:
+    """The outcome as the last pause or finish said it; of a run in motion, what its operation says."""
+    closed = state.finish or state.pause
+    if closed is not None and type(closed.get("outcome")) is dict:
+        said = closed["outcome"]
+        return Outcome(str(said.get("status")), str(said.get("finishReason")), said.get("error"))
+    return Outcome(state.state, (state.operation.reason if state.operation else None) or state.state)
+
+
+def closing_payload(state: RunState, outcome: Outcome) -> dict[str, Any]:
+    """The payload of a `pause` or `finish`, from the state in which the operation has moved already."""
+    assert state.operation is not None
+    return {
+        "operation": state.operation.snapshot(),
+        "outcome": outcome.as_json(),
+        "metrics": state.metrics.recorded(state.duration_ms, clock_stepped=state.clock_stepped),
+        "evaluation": no_evaluation(),
+        "releaseReadiness": readiness(outcome),
+        "artifacts": [],
+        "extensions": [],
+    }
+
+
+def no_evaluation() -> dict[str, Any]:
+    """Evaluation that did not run is empty; nothing is scored."""
+    return {"profile": "standard", "scenarioResults": [], "qualityScores": {}, "securityFindings": []}
+
+
+def readiness(outcome: Outcome) -> dict[str, Any]:
+    """Why the run's work is not ready to be released."""
+    standing = {"succeeded": [], "paused": ["the run is paused"]}.get(outcome.status, [f"the run {outcome.status}"])
+    return {"ready": False, "blockers": [*standing, "no evaluation ran"], "warnings": []}
+
+
+def effect_row(call: CallState) -> dict[str, Any]:
+    """What is known of one effect, for lists that people and programs read."""
+    row: dict[str, Any] = {
+        "stepId": call.step_id,
+        "callId": call.call_id,
+        "tool": call.tool,
+        "idempotencyKey": call.key,
+        "attempt": call.attempt,
+        "status": call.status or "not_started",
+        "answered": call.answer is not None,
+    }
+    if call.started_ms:
+        row["startedAt"] = format_ms(call.started_ms)
+    review = call.settled_by
+    if review is not None:
+        row["review"] = {"outcome": review.outcome, "source": review.source, "by": review.by, "reason": review.reason}
+    return row

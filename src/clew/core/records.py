@@ -1,0 +1,69 @@
+"""The shapes of one journal line and of what is appended together. No meaning of the payloads: that is `state`."""
+
+from typing import Any, Literal
+
+import msgspec
+
+Kind = Literal[
+    "start", "resume", "telemetry_configuration", "telemetry_consent", "control", "delegation",
+    "event", "checkpoint", "loop", "operation", "pause", "finish",
+]  # fmt: skip
+
+Payload = dict[str, Any]
+
+
+class Record(msgspec.Struct, gc=False, omit_defaults=True, rename="camel"):
+    """One numbered line of a journal, members in the order in which they are written.
+
+    `chain` and `append` are absent in journals that clew did not begin.
+
+    Source:
+        reference/journal.md §1; contract §2.2.
+    """
+
+    version: Literal[1]
+    run_id: str
+    sequence: int
+    event_id: str | msgspec.UnsetType
+    timestamp: str
+    kind: Kind
+    payload: Any
+    chain: str | None = None
+    append: int | None = None
+
+
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """One record before it has a number: what is said, not where it stands."""
+
+    kind: Kind
+    payload: Payload
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """One append, encoded: whole lines that are written and synced together.
+
+    `first` is the sequence of the first record and the `append` of all; `chain` is the value after the last.
+    """
+
+    run_id: str
+    first: int
+    records: tuple[Record, ...]
+    data: bytes
+    chain: str
+
+    @property
+    def last(self) -> int:
+        """Sequence of the last record of this append."""
+        return self.first + len(self.records) - 1
+
+
+class Head(msgspec.Struct, frozen=True, rename="camel"):
+    """A lower bound of a journal, published beside it: what can never be missing again.
+
+    `size_bytes` is the journal's length when it was published; `row` is the line that `clew ls` shows.
+    """
+
+    sequence: int
+    chain: str
+    size_bytes: int
+    row: Payload

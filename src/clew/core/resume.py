@@ -1,0 +1,286 @@
+"""How a stopped run may go on: DESIGN §5's table, from what is known to a plan. Reads and writes nothing."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from clew.core.calls import AnswerRef, CallState
+from clew.core.canon import fingerprint
+from clew.core.capability import Capability, stricter
+from clew.core.state import RunState
+from clew.errors import Corrupt, NotFound, Refused
+
+Decision = Literal["skip", "run", "rerun", "probe", "review", "wait", "fail"]
+
+
+class Fingerprint(msgspec.Struct, frozen=True):
+    """What the user declared, as SHA-256 a part (64 hex digits each): agent name, `config={…}`, policy."""
+
+    agent: str
+    config: str
+    policy: str
+
+    def parts(self) -> dict[str, str]:
+        """The member `configParts` of a start record."""
+        return {"agent": self.agent, "config": self.config, "policy": self.policy}
+
+    def whole(self) -> str:
+        """The member `configFingerprint`."""
+        return fingerprint(self.parts())
+
+
+class Offered(msgspec.Struct, frozen=True):
+    """A tool as it is offered now: today's capability, and what could settle an open attempt of it."""
+
+    capability: Capability
+    probe: str = ""
+    in_doubt_s: float = 0.0
+    window_s: float | None = None
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What the plan must know beyond the journal; the runtime looks, the plan decides.
+
+    Attributes:
+        at_ms: Now, milliseconds since 1970.
+        tools: Tools offered, by name.
+        unreadable_blobs: Digests of answers that are missing or differ.
+        living: Keys of attempts of which a process still lives, with its description.
+        accept_config: A recorded waiver of a changed configuration stands.
+        input: The input that was asked for now, or UNSET when none was given.
+    """
+
+    at_ms: int
+    tools: Mapping[str, Offered] = {}
+    unreadable_blobs: frozenset[str] = frozenset()
+    living: Mapping[str, str] = {}
+    accept_config: bool = False
+    input: Any = msgspec.UNSET
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What the plan says of one step, turn or call, and why."""
+
+    step_id: str
+    decision: Decision
+    reason: str
+    call_id: str = ""
+    attempt: int = 0
+    detail: str = ""
+
+
+class ResumePlan(msgspec.Struct, frozen=True, rename="camel"):
+    """One decision for every step, turn and call of a run, in the order of the journal. Touches nothing.
+
+    `sequence` and `chain` say for which end of the journal it holds.
+    """
+
+    run_id: str
+    sequence: int
+    chain: str
+    steps: tuple[Step, ...]
+
+    @property
+    def blocked(self) -> tuple[Step, ...]:
+        """What the run waits for: reviews, living processes, approvals."""
+        return tuple(step for step in self.steps if step.decision in ("review", "wait"))
+
+    @property
+    def probes(self) -> tuple[Step, ...]:
+        """What a probe is to be asked."""
+        return tuple(step for step in self.steps if step.decision == "probe")
+
+    @property
+    def given_up(self) -> tuple[Step, ...]:
+        """Effects that a person gave up: the run ends."""
+        return tuple(step for step in self.steps if step.decision == "fail")
+
+    def recorded(self) -> list[dict[str, Any]]:
+        """The member `plan` of a `resume` record."""
+        return [msgspec.to_builtins(step) for step in self.steps]
+
+
+def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts) -> ResumePlan:
+    """Decide how a stopped run may go on. Reads nothing, writes nothing.
+
+    Args:
+        state: The run as its journal tells it, sequence and chain already checked.
+        config: The configuration about to run; None when only the calls are to be judged (`clew show`).
+        facts: What was looked up for this decision.
+
+    Returns:
+        One decision for every step, turn and call, in the order of the journal.
+
+    Raises:
+        NotFound: `unknown_run` when there is no record.
+        Refused: `run_already_finished` when the operation is completed or failed.
+        Refused: `foreign_run` when another program began the journal and a configuration is given.
+        Refused: `resume_input_mismatch` when the input differs from the recorded one.
+        Refused: `resume_config_mismatch` when a part differs; `facts["changed"]` names it.
+
+    Source:
+        DESIGN §5, promises 1, 2 and 4.
+    """
+    if state.sequence == 0:
+        raise NotFound(
+            f"run {state.run_id!r} has no record", code="unknown_run", next="See `clew ls` for the runs there are."
+        )
+    if state.ended or state.finish is not None:
+        raise _finished(state)
+    if config is not None:
+        _check_ours(state)
+        _check_input(state, facts)
+        _check_config(state, config, facts)
+    placed = [(turn.position, _judge_answer(turn.turn_id, turn.answer, facts)) for turn in state.turns.values()]
+    placed += [(answer.position, _judge_answer(name, answer, facts)) for name, answer in state.named_steps()]
+    placed += [(call.position, _judge(state, call, facts)) for call in state.calls.values()]
+    placed += [(position, step) for position, step in _asked_before_recorded(state)]
+    placed.sort(key=lambda found: found[0])
+    return ResumePlan(state.run_id, state.sequence, state.chain, tuple(step for _, step in placed))
+
+
+def is_resumable(state: RunState, facts: Facts) -> bool:
+    """May a resume go on, waiting at most for an approval? The same judgement as the plan's, never an error."""
+    try:
+        plan = prepare_run_resume(state, None, facts)
+    except (Refused, NotFound, Corrupt):
+        return False
+    stuck = [step for step in plan.blocked if step.reason != "approval_required"]
+    return state.own and state.state == "paused" and not stuck and not plan.given_up
+
+
+def _judge_answer(step_id: str, answer: AnswerRef | None, facts: Facts) -> Step:
+    """A turn or a step: it has its answer, it has none yet, or its answer's bytes are gone."""
+    if answer is None:
+        return Step(step_id, "run", "turn_without_answer")
+    if answer.blob in facts.unreadable_blobs:
+        return Step(step_id, "review", "result_missing", detail=f"blob {answer.blob}")
+    return Step(step_id, "skip", "step_stable")
+
+
+def _asked_before_recorded(state: RunState) -> list[tuple[int, Step]]:
+    """Approvals that are open while their call is not recorded yet: it is recorded with the decision."""
+    return [
+        (asked.position, Step(asked.step_id, "wait", "approval_required", asked.call_id, 0, asked.approval_id))
+        for asked in state.approvals.values()
+        if not asked.decision and state.calls.get(asked.step_id) is None
+    ]
+
+
+def judge_call(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, str]:
+    """What the table says of one call now, and why."""
+    decision, reason, _, _ = _decide(state, call, facts)
+    return decision, reason
+
+
+def _judge(state: RunState, call: CallState, facts: Facts) -> Step:
+    """One call, by the table: read top down, first match wins."""
+    decision, reason, attempt, detail = _decide(state, call, facts)
+    return Step(call.step_id, decision, reason, call.call_id, attempt, detail)
+
+
+def _decide(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, str, int, str]:
+    if state.answers_call(call):
+        if call.answer is not None and call.answer.blob in facts.unreadable_blobs:
+            return "review", "result_missing", call.attempt, f"blob {call.answer.blob}"
+        review = call.settled_by
+        happened = review is not None and review.outcome == "happened"
+        return "skip", "settled_happened" if happened else "step_stable", call.attempt, ""
+    if call.status in ("", "not_started"):
+        return _decide_unstarted(state, call)
+    review = call.settled_by
+    if review is not None:
+        return _BY_REVIEW[review.outcome][0], _BY_REVIEW[review.outcome][1], call.attempt, ""
+    if call.status == "committed":
+        reason = "secret_answer_lost" if call.persistence == "withheld" else "committed_effect_pending"
+        return "review", reason, call.attempt, ""
+    return _decide_open(call, facts)
+
+
+_BY_REVIEW: Final[dict[str, tuple[Decision, str]]] = {
+    "happened": ("skip", "settled_happened"),
+    "did_not_happen": ("run", "settled_did_not_happen"),
+    "give_up": ("fail", "effect_given_up"),
+}
+
+
+def _decide_unstarted(state: RunState, call: CallState) -> tuple[Decision, str, int, str]:
+    wanted = (call.key, call.fingerprint)
+    for asked in state.approvals.values():
+        if (asked.key, asked.fingerprint) == wanted and not asked.decision:
+            return "wait", "approval_required", 0, asked.approval_id
+    if not state.own and call.may_change_the_world:
+        return "review", "unknown_effect", 0, "the leg was not ours"
+    return "run", "not_started", 0, ""
+
+
+def _decide_open(call: CallState, facts: Facts) -> tuple[Decision, str, int, str]:
+    living = facts.living.get(f"{call.key}#{call.attempt}")
+    if living is not None:
+        return "wait", "process_alive", call.attempt, living
+    offered = facts.tools.get(call.tool)
+    if offered is not None and offered.probe:
+        return "probe", "probe_declared", call.attempt, offered.probe
+    if offered is not None and _repeatable(call, offered, facts.at_ms):
+        return "rerun", "idempotent", call.attempt, ""
+    if offered is None:
+        return "review", "tool_missing", call.attempt, call.tool
+    return "review", "unknown_effect", call.attempt, ""
+
+
+def _repeatable(call: CallState, offered: Offered, at_ms: int) -> bool:
+    """Idempotent then and now, and inside the window in which the other side remembers the key."""
+    if call.capability is None or stricter(call.capability, offered.capability).replay != "idempotent":
+        return False
+    if call.capability.effect != offered.capability.effect:
+        return False
+    if offered.window_s is None:
+        return call.capability.effect == "workspace"
+    return 0 <= at_ms - call.started_ms <= offered.window_s * 1000
+
+
+def _check_ours(state: RunState) -> None:
+    if not state.own:
+        raise Refused(
+            f"run {state.run_id!r} was begun by another program",
+            code="foreign_run",
+            next="Continue it with the program that began it; clew reads, verifies and shows it.",
+            run=state.run_id,
+        )
+
+
+def _check_input(state: RunState, facts: Facts) -> None:
+    if facts.input is msgspec.UNSET or facts.input == state.input:
+        return
+    raise Refused(
+        f"run {state.run_id!r} was started with another input",
+        code="resume_input_mismatch",
+        next="Resume without an input, or start a new run under another id.",
+        run=state.run_id,
+    )
+
+
+def _check_config(state: RunState, config: Fingerprint, facts: Facts) -> None:
+    recorded = state.start.get("configParts")
+    recorded = recorded if type(recorded) is dict else {}
+    changed = [name for name, digest in config.parts().items() if recorded.get(name) != digest]
+    if not changed or facts.accept_config:
+        return
+    raise Refused(
+        f"run {state.run_id!r} was started with another {' and '.join(changed)}",
+        code="resume_config_mismatch",
+        next="Resume with the recorded one, or accept the change with `--accept-config --by NAME --reason TEXT`.",
+        run=state.run_id,
+        changed=changed,
+    )
+
+
+def _finished(state: RunState) -> Refused:
+    return Refused(
+        f"run {state.run_id!r} is {state.state}; it does not go on",
+        code="run_already_finished",
+        next="Look at it with `clew show`; start a new run under another id.",
+        run=state.run_id,
+        state=state.state,
+    )

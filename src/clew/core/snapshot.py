@@ -1,0 +1,102 @@
+"""The pure-JSON account of a run, the same behind every door, and the result that a program gets."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from clew.core.operation import DurableOperation
+from clew.core.outcome import effect_row, exit_code, no_evaluation, outcome_now, readiness
+from clew.core.resume import Facts, is_resumable
+from clew.core.state import RunState
+from clew.errors import NotCompleted
+
+
+def snapshot(
+    state: RunState, facts: Facts, *, trace: Sequence[dict[str, Any]], integrity: dict[str, Any]
+) -> dict[str, Any]:
+    """The account of a run: contract §2.8's members, and ours.
+
+    Args:
+        state: The folded journal, all legs.
+        facts: What the resume judgement needs; `resumable` is what the plan says.
+        trace: Event envelopes in the order of the journal.
+        integrity: What the reader found: verdict of the end, sequence, chain.
+    """
+    outcome = outcome_now(state)
+    closed = state.finish or state.pause or {}
+    return {
+        "schemaVersion": 1,
+        "runId": state.run_id,
+        "operation": state.operation.snapshot() if state.operation is not None else None,
+        "outcome": outcome.as_json(),
+        "metrics": state.metrics.snapshot(state.duration_ms, clock_stepped=state.clock_stepped),
+        "evaluation": closed.get("evaluation") or no_evaluation(),
+        "releaseReadiness": closed.get("releaseReadiness") or readiness(outcome),
+        "trace": list(trace),
+        "checkpoints": [],
+        "artifacts": [],
+        "extensions": [],
+        "resumable": is_resumable(state, facts),
+        "review": [effect_row(call) for call in state.unsettled()],
+        "effects": [effect_row(call) for call in state.calls.values() if call.may_change_the_world],
+        "integrity": integrity,
+        "legs": [{**leg.owner, "openedAt": leg.opened_at, "closedBy": leg.closed_by or None} for leg in state.legs],
+    }
+
+
+class RunResult:
+    """How a run stands after a leg: a state is a result, not an exception.
+
+    Attributes:
+        run_id: The run.
+        output: What the agent returned; None unless completed.
+        waiting: Effects that wait for a person or a probe, as rows; empty when nothing does.
+        reason: Why it is paused or failed; None when completed.
+        retry_in_s: When a probe wants to be asked again, in seconds, if it said so.
+    """
+
+    def __init__(
+        self, state: RunState, *, output: Any, account: Callable[[], dict[str, Any]], retry_in_s: float | None = None
+    ) -> None:
+        assert state.operation is not None
+        self.run_id = state.run_id
+        self.operation: DurableOperation = state.operation
+        self.output = output
+        self.waiting: list[dict[str, Any]] = [effect_row(call) for call in state.unsettled()]
+        self.reason: str | None = None if self.operation.state == "completed" else outcome_now(state).finish_reason
+        self.retry_in_s = retry_in_s
+        self._account = account
+
+    def __repr__(self) -> str:
+        why = f" ({self.reason})" if self.reason else ""
+        return f"<RunResult {self.run_id} {self.operation.state}{why}>"
+
+    @property
+    def snapshot(self) -> dict[str, Any]:
+        """The pure-JSON account of the run, all legs, read now."""
+        return self._account()
+
+    @property
+    def exit_code(self) -> int:
+        """What the command exits with."""
+        return exit_code(self.operation.state, self.reason)
+
+    def raise_for_state(self) -> "RunResult":
+        """This result if the run is completed.
+
+        Raises:
+            NotCompleted: `run_paused` or `run_failed`, with the reason and what to do.
+        """
+        if self.operation.state == "completed":
+            return self
+        failed = self.operation.state == "failed"
+        raise NotCompleted(
+            f"run {self.run_id!r} is {self.operation.state}: {self.reason}",
+            code="run_failed" if failed else "run_paused",
+            next=f"Look at it with `clew show {self.run_id}`."
+            if failed
+            else f"See what it waits for with `clew show {self.run_id}`, then `clew resume {self.run_id}`.",
+            run=self.run_id,
+            reason=self.reason,
+            exit=self.exit_code,
+            waiting=self.waiting,
+        )

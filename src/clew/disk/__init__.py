@@ -1,0 +1,1 @@
+"""The only room that touches the operating system. No meaning here: bytes, descriptors, processes."""

@@ -1,0 +1,97 @@
+"""Commands from other processes, one file each, and their answers. What a command means is not known here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from clew.core.ids import check_id
+from clew.disk import files
+from clew.stores.base import Command, CommandAnswer
+from clew.stores.refusals import control_conflict, corrupt_file
+
+_LIMIT = 1 << 20
+_ANSWER = ".answer.json"
+_COMMAND = ".json"
+
+_encode = msgspec.json.Encoder().encode
+_decode_command = msgspec.json.Decoder(Command).decode
+_decode_answer = msgspec.json.Decoder(CommandAnswer).decode
+
+
+class FileInbox:
+    """The inbox of one run: `inbox/<controlId>.json`, answered by `<controlId>.answer.json`. Nothing is ever deleted.
+
+    Source:
+        DESIGN §4 and §6 "Control from another process".
+    """
+
+    def __init__(self, root: Path, run_id: str) -> None:
+        self._root = root
+        self._run_id = run_id
+
+    def post(self, command: Command) -> None:
+        """Publish a command; the same one again is a no-op.
+
+        Raises:
+            Refused: `control_conflict` when its id is used for another command.
+        """
+        path = self._path(command.control_id, _COMMAND)
+        for folder in (path.parent.parent, path.parent):
+            files.make_folder(folder)
+        if not files.publish_new(path, _encode(command)) and self._read(path) != command:
+            raise control_conflict(self._run_id, command.control_id)
+
+    def pending(self) -> list[Command]:
+        """Readable commands without an answer, by control id."""
+        found = []
+        for name in self._unanswered():
+            command = self._read(self._path(name, _COMMAND))
+            if command is not None:
+                found.append(command)
+        return found
+
+    def unreadable(self) -> list[str]:
+        """Paths of command files that hold no command of this run under their id. They stay where they are."""
+        paths = [self._path(name, _COMMAND) for name in self._unanswered()]
+        return [str(path) for path in paths if self._read(path) is None]
+
+    def answer(self, answer: CommandAnswer) -> None:
+        """Publish an answer; a later one replaces it (accepted, then applied)."""
+        path = self._path(answer.control_id, _ANSWER)
+        for folder in (path.parent.parent, path.parent):
+            files.make_folder(folder)
+        files.publish(path, _encode(answer))
+
+    def answered(self, control_id: str) -> CommandAnswer | None:
+        """The answer to a command, once there is one.
+
+        Raises:
+            Corrupt: `control_answer_corrupt`.
+        """
+        path = self._path(control_id, _ANSWER)
+        data = files.read_bytes(path, _LIMIT)
+        if data is None:
+            return None
+        try:
+            return _decode_answer(data)
+        except ValueError as error:
+            raise corrupt_file(str(path), "control_answer_corrupt", f"it holds no answer: {error}") from error
+
+    def _unanswered(self) -> Sequence[str]:
+        names = files.list_names(files.below(self._root, "runs", self._run_id, "inbox"))
+        answered = {name.removesuffix(_ANSWER) for name in names if name.endswith(_ANSWER)}
+        commands = {name.removesuffix(_COMMAND) for name in names if name.endswith(_COMMAND) and name.count(".") == 1}
+        return sorted(commands - answered)
+
+    def _read(self, path: Path) -> Command | None:
+        try:
+            command = _decode_command(files.read_bytes(path, _LIMIT) or b"")
+        except ValueError:
+            return None
+        ours = command.run_id == self._run_id and command.control_id == path.name.removesuffix(_COMMAND)
+        return command if ours else None
+
+    def _path(self, control_id: str, ending: str) -> Path:
+        check_id(control_id, "control")
+        return files.below(self._root, "runs", self._run_id, "inbox") / f"{control_id}{ending}"

@@ -1,0 +1,71 @@
+"""clew gives every agent run a recoverable, auditable envelope without ever claiming false success."""
+
+from clew.core.budget import RunBudget
+from clew.core.metrics import RunMetrics, Usage
+from clew.core.operation import DurableOperation
+from clew.core.receipts import EffectReceipt
+from clew.core.resume import ResumePlan, prepare_run_resume
+from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
+from clew.core.snapshot import RunResult
+from clew.core.state import RunState
+from clew.errors import (
+    ClewError,
+    Corrupt,
+    Denied,
+    Held,
+    NotCompleted,
+    NotFound,
+    NothingHappened,
+    Refused,
+    ResultNotRecorded,
+    Stop,
+    Storage,
+    ToolError,
+)
+from clew.runtime.home import Home
+from clew.runtime.run import Run, SyncRun
+from clew.runtime.settling import Said
+from clew.runtime.tools import Agent, Call, Failed, Tool, agent, tool
+from clew.runtime.turns import Turn
+from clew.stores.jsonl import FileRunStore
+
+__all__ = [
+    "Agent",
+    "Call",
+    "CannotTell",
+    "ClewError",
+    "Corrupt",
+    "Denied",
+    "DidNotHappen",
+    "DurableOperation",
+    "EffectReceipt",
+    "Failed",
+    "FileRunStore",
+    "GiveUp",
+    "Happened",
+    "Held",
+    "Home",
+    "NotCompleted",
+    "NotFound",
+    "NothingHappened",
+    "Refused",
+    "ResultNotRecorded",
+    "ResumePlan",
+    "Run",
+    "RunBudget",
+    "RunMetrics",
+    "RunResult",
+    "RunState",
+    "Said",
+    "Stop",
+    "Storage",
+    "SyncRun",
+    "Tool",
+    "ToolError",
+    "Turn",
+    "Usage",
+    "Verdict",
+    "agent",
+    "prepare_run_resume",
+    "tool",
+]

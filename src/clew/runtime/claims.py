@@ -1,0 +1,66 @@
+"""Which recorded call, turn or step a running agent means: matched by path, name, fingerprint and number among equals."""
+
+from collections import defaultdict, deque
+
+from clew.core.calls import CallState
+from clew.core.state import RunState, TurnState
+from clew.errors import Refused
+
+
+class Claims:
+    """What was recorded before this leg and has not been asked for again yet. Shrinks as the agent replays."""
+
+    def __init__(self, state: RunState) -> None:
+        self._calls: dict[tuple[str, str], deque[CallState]] = defaultdict(deque)
+        for call in state.calls.values():
+            self._calls[call.path, call.tool].append(call)
+        self._turns = [turn for turn in state.turns.values() if turn.answer is not None or not turn.ended]
+
+    def call(self, path: str, tool: str, fingerprint: str) -> CallState | None:
+        """The recorded call that is meant, or None for a new one.
+
+        Raises:
+            Refused: `resume_divergence` when another call of this tool is recorded here and was not asked for yet.
+        """
+        waiting = self._calls.get((path, tool))
+        if not waiting:
+            return None
+        for call in waiting:
+            if call.fingerprint == fingerprint:
+                waiting.remove(call)
+                return call
+        first = waiting[0]
+        raise _diverged(
+            f"the agent calls {tool!r} with arguments {fingerprint[:12]}, but {first.step_id!r} with arguments "
+            f"{first.fingerprint[:12]} is recorded here and was not asked for again",
+            recorded=first.step_id,
+            tool=tool,
+        )
+
+    def turn(self, fingerprint: str) -> TurnState | None:
+        """The recorded turn that is meant: an answered one first; None for a new one.
+
+        Raises:
+            Refused: `resume_divergence` when answered turns with other requests are recorded and were not asked for.
+        """
+        equal = [turn for turn in self._turns if turn.fingerprint == fingerprint]
+        for turn in sorted(equal, key=lambda found: found.answer is None):
+            self._turns.remove(turn)
+            return turn
+        answered = [turn for turn in self._turns if turn.answer is not None]
+        if not answered:
+            return None
+        raise _diverged(
+            f"the agent asks a model with request {fingerprint[:12]}, but {answered[0].turn_id!r} with request "
+            f"{answered[0].fingerprint[:12]} is recorded and was not asked for again",
+            recorded=answered[0].turn_id,
+        )
+
+
+def _diverged(message: str, **facts: str) -> Refused:
+    return Refused(
+        message,
+        code="resume_divergence",
+        next="Make the agent do again what is recorded, in the same places; the recorded effects stand.",
+        **facts,
+    )

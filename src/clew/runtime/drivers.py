@@ -1,0 +1,157 @@
+"""The two drivers of the effect walk: each need is met by blocking, or by awaiting. The walk itself is `core/effect`."""
+
+import asyncio
+import time
+from collections.abc import Generator
+from typing import Any
+
+from clew.core.effect import Answered, Append, Ask, Call, Cancelled, End, Interrupted, Need, Now, Probe, Save, Wait
+from clew.core.review import CannotTell, Verdict
+from clew.runtime.bodies import probe_async, probe_sync, run_async, run_sync
+from clew.runtime.gate import Gate, Ticket
+from clew.runtime.pool import SYNCS, through
+
+_NO_PROBE = CannotTell("no probe is declared")
+_STOPPED = CannotTell("asking was interrupted")
+
+Walking = Generator[Need, Any, Any]
+
+
+def _known_end(ticket: Ticket) -> End | None:
+    """The end of a call that needs no walk: replayed, or closed by the plan."""
+    return Answered(ticket.replay) if ticket.replay is not None else ticket.end
+
+
+def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
+    """Needs that take no time worth awaiting."""
+    if isinstance(need, Ask):
+        return gate.decide(ticket, need.attempt)
+    assert isinstance(need, Now)
+    return gate.journal.clock.now_ms()
+
+
+def pass_sync(gate: Gate, ticket: Ticket) -> Any:
+    """Take one admitted call through the gate, blocking; returns what the agent is told.
+
+    Raises:
+        Stop: the effect is open, the gate has closed.
+        ToolError: the answer is an error.
+        KeyboardInterrupt: it struck the tool, and what is known is durable.
+    """
+    end = _known_end(ticket)
+    met: BaseException | None = None
+    if end is None:
+        assert ticket.walk is not None
+        with gate.flight(ticket):
+            end, met = drive_sync(gate, ticket, ticket.walk.run())
+    if isinstance(end, Interrupted):
+        raise met or KeyboardInterrupt
+    return gate.conclude(ticket, end)
+
+
+def drive_sync(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, BaseException | None]:
+    """Meet a walk's needs until it ends; an interruption met on the way is handed back beside its end."""
+    reply: Any = None
+    met: BaseException | None = None
+    while True:
+        try:
+            need = walk.send(reply)
+        except StopIteration as ended:
+            return ended.value, met
+        try:
+            reply = _meet_sync(gate, ticket, need) if met is None else _stopped(gate, ticket, need)
+        except KeyboardInterrupt as interrupt:
+            if isinstance(need, Append):
+                raise
+            met = interrupt
+            reply = _STOPPED if isinstance(need, Probe) else None
+        if isinstance(reply, Cancelled):
+            met = met or KeyboardInterrupt()
+
+
+def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
+    if isinstance(need, Append):
+        return gate.journal.append(need.events, starts=need.starts)
+    if isinstance(need, Call):
+        ticket.ran = True
+        late = gate.returned_late(ticket, need.attempt)
+        return run_sync(ticket.tool, gate.call_of(ticket, need.attempt), ticket.arguments, gate.redactor, late)
+    if isinstance(need, Probe):
+        return gate.said(_asked_sync(gate, ticket, need))
+    if isinstance(need, Wait):
+        return time.sleep(need.seconds)
+    return gate.save(need.data) if isinstance(need, Save) else _at_once(gate, ticket, need)
+
+
+def _stopped(gate: Gate, ticket: Ticket, need: Need) -> Any:
+    """After an interruption: nothing starts and nobody is asked; what is known is still written down."""
+    if isinstance(need, Call):
+        return Cancelled(before_start=True)
+    if isinstance(need, Probe):
+        return _STOPPED
+    return None if isinstance(need, Wait) else _meet_sync(gate, ticket, need)
+
+
+def _asked_sync(gate: Gate, ticket: Ticket, need: Probe) -> Verdict:
+    probe = ticket.tool.probe
+    return _NO_PROBE if probe is None else probe_sync(probe, gate.call_of(ticket, need.attempt))
+
+
+async def pass_async(gate: Gate, ticket: Ticket) -> Any:
+    """Take one admitted call through the gate without blocking the loop.
+
+    A cancellation never tears an append or leaves a receipt out: it is delivered when all that is known is durable.
+
+    Raises:
+        as `pass_sync`, with asyncio.CancelledError for KeyboardInterrupt.
+    """
+    end = _known_end(ticket)
+    met: BaseException | None = None
+    if end is None:
+        assert ticket.walk is not None
+        with gate.flight(ticket):
+            end, met = await drive_async(gate, ticket, ticket.walk.run())
+    if isinstance(end, Interrupted):
+        raise met or asyncio.CancelledError
+    if met is not None:
+        gate.note(end)
+        raise met
+    return gate.conclude(ticket, end)
+
+
+async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, BaseException | None]:
+    """Meet a walk's needs until it ends; a cancellation met on the way is handed back beside its end."""
+    reply: Any = None
+    met: BaseException | None = None
+    while True:
+        try:
+            need = walk.send(reply)
+        except StopIteration as ended:
+            return ended.value, met
+        if met is not None and isinstance(need, Call | Probe | Wait):
+            reply = _stopped(gate, ticket, need)
+            continue
+        reply, struck = await _meet_async(gate, ticket, need)
+        met = met or struck
+
+
+async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, BaseException | None]:
+    if isinstance(need, Append):
+        return None, await gate.journal.append_from_loop(need.events, starts=need.starts)
+    if isinstance(need, Call):
+        ticket.ran = True
+        late = gate.returned_late(ticket, need.attempt)
+        call = gate.call_of(ticket, need.attempt)
+        return await run_async(ticket.tool, call, ticket.arguments, gate.redactor, late)
+    if isinstance(need, Probe):
+        if ticket.tool.probe is None:
+            return _NO_PROBE, None
+        verdict, met = await probe_async(ticket.tool.probe, gate.call_of(ticket, need.attempt))
+        return gate.said(verdict), met
+    if isinstance(need, Wait):
+        return None, await through(asyncio.ensure_future(asyncio.sleep(need.seconds)))
+    if isinstance(need, Save):
+        saved = SYNCS.submit(lambda: gate.save(need.data))
+        met = await through(saved)
+        return saved.result(), met
+    return _at_once(gate, ticket, need), None

@@ -1,0 +1,141 @@
+"""How a leg ends: completed, paused or failed, and what is said of it. Decides on facts; the drivers append."""
+
+from collections.abc import Generator
+from typing import Any
+
+import msgspec
+
+from clew.core import events
+from clew.core.calls import CallState
+from clew.core.compose import Close, Move, Saying
+from clew.core.effect import Need, Returned, settle_happened
+from clew.core.jsonable import record_result
+from clew.core.outcome import PERSON_REASONS, Outcome, effect_row
+from clew.core.review import Happened
+from clew.core.state import RunState
+from clew.core.times import format_ms
+from clew.errors import Stop, Storage
+from clew.runtime.gate import Gate
+from clew.runtime.recovery import fail_sayings
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How the agent's body ended: what it returned or raised, or that it was left behind."""
+
+    output: Any = None
+    fault: BaseException | None = None
+    left_behind: bool = False
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """What the user wants of a run that cannot go on by itself: `pause` or `fail`."""
+
+    on_error: str = "pause"
+    on_limit: str = "pause"
+
+
+def end_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
+    """The leg's last append.
+
+    Source:
+        DESIGN §6; promise 8.
+    """
+    if gate.given_up:
+        return fail_sayings("effect_given_up")
+    if gate.aborting:
+        begin: list[Saying] = [] if gate.journal.state.state == "aborting" else [Move("REQUEST_ABORT", gate.aborting)]
+        return [*begin, *fail_sayings("aborted")]
+    unsettled = gate.journal.state.unsettled()
+    if gate.closing is None and _returned(ended) and not unsettled:
+        output = gate.redactor.answer(record_result(ended.output))
+        return [events.agent_end(output), Move("COMPLETE"), Close("finish", Outcome("succeeded", "completed"))]
+    reason, detail = _why(gate, ended, unsettled)
+    return _stopped(gate, reason, detail, policy)
+
+
+def _returned(ended: Ended) -> bool:
+    return ended.fault is None and not ended.left_behind
+
+
+def _why(gate: Gate, ended: Ended, unsettled: list[CallState]) -> tuple[str, str]:
+    """Why it does not complete: an open effect before all else, then what closed the gate, then the agent."""
+    closing = gate.closing
+    if unsettled and (closing is None or closing.reason not in PERSON_REASONS):
+        open_call = unsettled[0]
+        return "unknown_effect", f"{open_call.key} attempt {open_call.attempt} is {open_call.status}"
+    if closing is not None:
+        return closing.reason, closing.detail
+    fault = ended.fault
+    if isinstance(fault, KeyboardInterrupt):
+        return "interrupted", ""
+    if fault is None or isinstance(fault, Stop):
+        return "pause_requested", ""
+    return "agent_error", gate.redactor.text(f"{type(fault).__name__}: {fault}")[:2000]
+
+
+def _stopped(gate: Gate, reason: str, detail: str, policy: Policy) -> list[Saying]:
+    limit = gate.limit if reason in ("budget_exceeded", "run_timeout") else None
+    message = limit.message if limit is not None else detail
+    fails = (reason == "agent_error" and policy.on_error == "fail") or (limit is not None and policy.on_limit == "fail")
+    said: list[Saying] = []
+    if message:
+        said.append(events.error(message, fatal=fails, budget=None if limit is None else limit.as_json()))
+    error = {"code": reason, "message": message} if message else None
+    if fails:
+        return [*said, Move("FAIL", reason), Close("finish", Outcome("failed", reason, error))]
+    return [*said, Move("PAUSE", reason), Close("pause", Outcome("paused", reason, error))]
+
+
+def late_returns(gate: Gate) -> Generator[Need, Any, None]:
+    """Bodies that were left behind and returned after all: that is known now, and recorded as the tool's own review."""
+    while gate.late:
+        ticket, attempt, outcome = gate.late.pop(0)
+        call = gate.journal.state.calls.get(ticket.facts.step_id)
+        if call is None or call.attempt != attempt or not call.open or not isinstance(outcome, Returned):
+            continue
+        reason = "the tool returned after its time was up"
+        verdict = Happened(outcome.value, reason) if outcome.failed is None else Happened(reason=reason)
+        evidence = [{"kind": "late_return", "at": format_ms(gate.journal.clock.now_ms())}]
+        yield from settle_happened(
+            ticket.facts, attempt, verdict, by=ticket.facts.tool, evidence=evidence, source="tool"
+        )
+
+
+def broken(gate: Gate) -> Storage:
+    """The error of a leg whose journal failed: what ended but could not be recorded stands in its facts."""
+    fault = gate.fault
+    if isinstance(fault, Storage) and not gate.unrecorded:
+        return fault
+    ended = ", ".join(gate.unrecorded) or "nothing"
+    return Storage(
+        f"the journal of run {gate.journal.state.run_id!r} failed ({fault}); ended but not recorded: {ended}",
+        code=fault.code if isinstance(fault, Storage) else "run_state_failed",
+        next=f"Mend the storage, then `clew show {gate.journal.state.run_id}`; what was open is settled there.",
+        run=gate.journal.state.run_id,
+        unrecorded=gate.unrecorded,
+    )
+
+
+def row(state: RunState) -> dict[str, Any]:
+    """The line that lists show of a run, as it stands now."""
+    waiting = state.unsettled()
+    closed = state.finish or state.pause
+    outcome = closed.get("outcome", {}) if closed is not None else {}
+    return {
+        "state": state.state,
+        "reason": outcome.get("finishReason", ""),
+        "agent": state.start.get("configName", ""),
+        "input": _short(state.input),
+        "startedAt": state.started_at,
+        "updatedAt": state.last_time,
+        "calls": len(state.calls),
+        "waiting": [effect_row(call) for call in waiting[:3]],
+        "waitingCount": len(waiting),
+        "leg": state.leg.owner if state.leg is not None else None,
+        "legClosed": state.unclosed_leg is None,
+    }
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode() if value is not None else ""
+    return text if len(text) <= 80 else text[:79] + "…"

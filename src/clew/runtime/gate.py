@@ -1,0 +1,407 @@
+"""The one door every call passes: it admits, judges by the plan, drives the walk, and closes when an effect is open."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from clew.core import effect
+from clew.core.answers import Answer, Unrecorded, read_answer
+from clew.core.budget import Exceeded, RunBudget, exceeded, out_of_time
+from clew.core.calls import AnswerRef, CallState
+from clew.core.canon import fingerprint
+from clew.core.capability import Capability
+from clew.core.effect import Allow, Answered, Closing, Deny, End, GaveUp, Halt, Walk
+from clew.core.events import CallFacts
+from clew.core.ids import effect_key, step_id
+from clew.core.jsonable import restore, to_json
+from clew.core.redact import Redactor
+from clew.core.resume import Facts, judge_call
+from clew.core.review import CannotTell, Happened, Verdict, missing_result_message
+from clew.errors import Corrupt, Denied, Refused, ResultNotRecorded, Stop, Storage, ToolError, Usage
+from clew.runtime.claims import Claims
+from clew.runtime.journal import Journal
+from clew.runtime.place import Place
+from clew.runtime.tools import Agent, Call, Tool, as_tool
+from clew.stores.base import BlobStore, RunStore
+
+
+class Ticket(msgspec.Struct):
+    """One admitted call: its walk, or the answer that is replayed. `ran` once the body has been started."""
+
+    tool: Tool
+    facts: CallFacts
+    arguments: dict[str, Any]
+    plain: dict[str, Any]
+    walk: Walk | None = None
+    replay: Answer | Unrecorded | None = None
+    end: End | None = None
+    ran: bool = False
+
+
+class Gate:
+    """One leg's door. Lives from the leg's first append to its last; `closing` says why nothing starts any more.
+
+    Source:
+        DESIGN §5; promises 2, 3, 5 and 8.
+    """
+
+    def __init__(
+        self, journal: Journal, agent: Agent, *, store: RunStore, blobs: BlobStore, budget: RunBudget, workspace: str
+    ) -> None:
+        self.journal = journal
+        self.agent = agent
+        self.store = store
+        self.blobs = blobs
+        self.budget = budget
+        self.workspace = workspace
+        self.redactor = Redactor(agent.secrets)
+        self.tools = dict(agent.tools)
+        self.claims = Claims(journal.state)
+        self.closing: Closing | None = None
+        self.given_up = False
+        self.aborting = ""
+        self.limit: Exceeded | None = None
+        self.fault: BaseException | None = None
+        self.unrecorded: list[str] = []
+        self.in_flight = 0
+        self.interrupts = 0
+        self.interruptible = False
+        self.abandoned = False
+        self.late: list[tuple[Ticket, int, effect.Outcome]] = []
+        self.on_close: Callable[[], None] | None = None
+        self.poll: Callable[[], None] = lambda: None
+        self._proposed = journal.state.metrics.tool_calls
+        self._numbers: dict[str, int] = {}
+        self._steps: Counter[str] = Counter()
+        self._since_s = journal.clock.monotonic_s()
+        self._admitting = threading.Lock()
+
+    # Closing.
+
+    def close(self, closing: Closing) -> None:
+        """Nothing starts any more; an open effect outweighs every other reason."""
+        if self.closing is None or (closing.reason == "unknown_effect" != self.closing.reason):
+            self.closing = closing
+        if self.on_close is not None:
+            self.on_close()
+
+    def check_open(self) -> None:
+        """Tell the agent that the gate has closed.
+
+        Raises:
+            Stop: always once it has.
+            Storage: when the journal took a failed append.
+        """
+        if self.fault is not None:
+            raise Stop(f"the journal can no longer be written: {self.fault}") from self.fault
+        if self.closing is not None:
+            raise Stop(f"the run is pausing: {self.closing.reason}")
+
+    def break_down(self, fault: BaseException, ticket: Ticket | None = None) -> None:
+        """The journal failed: remember what ended but could not be recorded."""
+        self.fault = self.fault or fault
+        if ticket is not None and ticket.ran:
+            self.unrecorded.append(ticket.facts.key)
+        self.close(Closing("storage"))
+
+    @contextmanager
+    def flight(self, ticket: Ticket | None = None) -> Iterator[None]:
+        """A call or a turn is under way; what fails inside is the journal, and that ends the leg."""
+        with self._admitting:
+            self.in_flight += 1
+        try:
+            yield
+        except BaseException as fault:
+            self.break_down(fault, ticket)
+            raise
+        finally:
+            with self._admitting:
+                self.in_flight -= 1
+            if self.on_close is not None:
+                self.on_close()
+
+    def diverge(self, fault: Refused) -> None:
+        """The agent does not do again what is recorded: close, and tell it so.
+
+        Raises:
+            Stop: always.
+        """
+        self.close(Closing("resume_divergence", fault.message))
+        self.check_open()
+
+    # Admission.
+
+    def admit(self, given: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Ticket:
+        """Let a call in: its arguments are JSON, it is a recorded one or a new one with ids of its own.
+
+        Raises:
+            Stop: the gate has closed, or closes now because the agent diverged.
+            Usage: `value_not_json`, `invalid_arguments`; nothing was started.
+        """
+        self.check_open()
+        tool = self._known(given)
+        arguments = tool.bind(args, kwargs)
+        plain = to_json(arguments)
+        asked = fingerprint(plain)
+        turn_id = self._turn_here()
+        with self._admitting:
+            try:
+                recorded = self.claims.call(place.path, tool.name, asked)
+            except Refused as fault:
+                self.diverge(fault)
+                raise
+            if recorded is not None:
+                return self._recorded(tool, arguments, plain, recorded)
+            facts = self._new_facts(tool, place, asked, turn_id)
+        return Ticket(tool, facts, arguments, plain, Walk(facts, self._shown(plain), **_walk_of(tool)))
+
+    def _known(self, given: Any) -> Tool:
+        if isinstance(given, str):
+            found = self.tools.get(given)
+            if found is None:
+                raise Refused(
+                    f"agent {self.agent.name!r} has no tool {given!r}",
+                    code="unknown_tool",
+                    next="Declare it with the agent: @clew.agent(tools=[…]).",
+                    tool=given,
+                )
+            return found
+        tool = as_tool(given)
+        return self.tools.setdefault(tool.name, tool) if tool.name not in self.tools else self._same(tool)
+
+    def _same(self, tool: Tool) -> Tool:
+        known = self.tools[tool.name]
+        if known is not tool and known.body is not tool.body:
+            raise Refused(
+                f"two tools are called {tool.name!r}",
+                code="tool_capability_conflict",
+                next="Give one of them another name: @clew.tool(name=…).",
+                tool=tool.name,
+            )
+        return known
+
+    def _turn_here(self) -> str:
+        turns = self.journal.state.metrics.turns
+        return f"turn-{turns}"
+
+    def _shown(self, plain: dict[str, Any]) -> Any:
+        return self.redactor.arguments(plain)
+
+    def _new_facts(self, tool: Tool, place: Place, asked: str, turn_id: str) -> CallFacts:
+        run_id = self.journal.state.run_id
+        step = self._next_step(place.path, tool.name)
+        call_id = f"c{self._next('call')}"
+        return CallFacts(
+            run_id=run_id,
+            step_id=step,
+            call_id=call_id,
+            key=effect_key(run_id, step, call_id),
+            tool=tool.name,
+            turn_id=turn_id,
+            fingerprint=asked,
+            capability=tool.capability,
+        )
+
+    def _next_step(self, path: str, name: str) -> str:
+        base = step_id(path, name, 1)[: -len("-1")]
+        return f"{base}-{self._next(base)}"
+
+    def _next(self, name: str) -> int:
+        """The next number of a name: above all that are recorded and all that this leg gave out."""
+        recorded = self.journal.state.numbers.get(name) or 0
+        self._numbers[name] = max(self._numbers.get(name, 0), recorded) + 1
+        return self._numbers[name]
+
+    def next_in_leg(self, path: str, name: str) -> str:
+        """The id of the next step of this name here, counted from the beginning of the leg, as the agent replays."""
+        base = step_id(path, name, 1)[: -len("-1")]
+        with self._admitting:
+            self._steps[base] += 1
+            return f"{base}-{self._steps[base]}"
+
+    def next_turn(self) -> str:
+        """The id of a new turn."""
+        with self._admitting:
+            return f"turn-{self._next('turn')}"
+
+    # Recorded calls.
+
+    def _recorded(self, tool: Tool, arguments: dict[str, Any], plain: dict[str, Any], call: CallState) -> Ticket:
+        """What the plan says of a call that the agent asks for again."""
+        facts = facts_of(self.journal.state.run_id, call, tool.capability)
+        ticket = Ticket(tool, facts, arguments, plain)
+        decision, reason = judge_call(self.journal.state, call, self.facts())
+        if decision == "skip":
+            ticket.replay = self._answer_of(call)
+        elif decision in ("run", "rerun"):
+            # The answer that a review brings was read above; here the recorded call starts (again) under its own key.
+            walk = Walk(facts, None, attempt=call.attempt, recorded=True, rerun=decision == "rerun", **_walk_of(tool))
+            ticket.walk = walk
+        elif decision == "probe":
+            ticket.walk = Walk(facts, None, attempt=call.attempt, recorded=True, doubt_ms=call.started_ms, **_walk_of(tool))
+        else:
+            ticket.end = Closing("unknown_effect" if decision == "review" else reason, reason)
+        return ticket
+
+    def facts(self) -> Facts:
+        """What the plan must know about now."""
+        offered = {name: tool.offered() for name, tool in self.tools.items()}
+        return Facts(self.journal.clock.now_ms(), offered)
+
+    def _answer_of(self, call: CallState) -> Answer | Unrecorded:
+        if call.answer is not None:
+            return self.read_answer(call.answer)
+        review = call.settled_by
+        assert review is not None
+        return Unrecorded(missing_result_message(call.tool, review.by))
+
+    def read_answer(self, ref: AnswerRef) -> Answer:
+        """An answer by its place in the journal.
+
+        Raises:
+            Corrupt: `run_state_corrupt` when it is not readable any more.
+        """
+        record = self.store.record_at(self.journal.state.run_id, ref.position)
+        event = record.payload["event"]
+        try:
+            return read_answer(event, None if ref.blob is None else self.blobs.get(ref.blob))
+        except ValueError as fault:
+            raise Corrupt(
+                f"the answer of step {event['stepId']!r} is not JSON: {fault}",
+                code="run_state_corrupt",
+                next="Nothing was changed. Run `clew verify` on the run.",
+            ) from None
+
+    # What drivers ask.
+
+    def decide(self, ticket: Ticket, attempt: int) -> Allow | Deny | Halt:
+        """May this attempt start? The gate is open, the limits hold, the policy agrees."""
+        if self.closing is not None:
+            return Halt(self.closing.reason)
+        new = ticket.walk is not None and not ticket.walk.recorded
+        calls = self._proposed if new else -1
+        limit = exceeded(self.budget, calls=calls, active_s=self.active_s())
+        if limit is not None:
+            self.limit = limit
+            return Halt(limit.code)
+        denial = self._ask_policy(ticket, attempt)
+        if new:
+            self._proposed += 1
+        return Allow() if denial is None else Deny(denial)
+
+    def _ask_policy(self, ticket: Ticket, attempt: int) -> str | None:
+        """What the policy says; one that fails denies."""
+        if self.agent.policy is None:
+            return None
+        try:
+            return self.agent.policy(self.call_of(ticket, attempt))
+        except Exception as fault:
+            return f"the policy failed: {type(fault).__name__}"
+
+    def check_time(self) -> None:
+        """Refuse a turn or step when the time is used up, by closing the gate."""
+        self.check_open()
+        limit = out_of_time(self.budget, self.active_s())
+        if limit is not None:
+            self.limit = limit
+            self.close(Closing(limit.code))
+            self.check_open()
+
+    def active_s(self) -> float:
+        """Seconds the agent has been running, over all legs."""
+        here = self.journal.clock.monotonic_s() - self._since_s
+        return self.journal.state.active_ms / 1000 + here
+
+    def call_of(self, ticket: Ticket, attempt: int) -> Call:
+        """The call as the tool and its probe see it."""
+        facts = ticket.facts
+        return Call(
+            facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace
+        )
+
+    def save(self, data: bytes) -> str | None:
+        """Keep bytes; None when the machine refuses, for the fact itself is still to be written."""
+        try:
+            return self.blobs.put(data)
+        except Storage:
+            return None
+
+    def said(self, verdict: Verdict) -> Verdict:
+        """A verdict as it may be recorded: its result is JSON and redacted."""
+        if not isinstance(verdict, Happened) or verdict.result is msgspec.UNSET:
+            return verdict
+        try:
+            result = self.redactor.answer(to_json(verdict.result))
+        except Usage as fault:
+            return CannotTell(f"the probe's result is not JSON: {fault.message}")
+        return Happened(result, self.redactor.text(verdict.reason))
+
+    def returned_late(self, ticket: Ticket, attempt: int) -> Callable[[effect.Outcome], None]:
+        """Where a body that was left behind says how it ended after all."""
+        return lambda outcome: self.late.append((ticket, attempt, outcome))
+
+    def conclude(self, ticket: Ticket, end: End) -> Any:
+        """Hand the agent what it is told, the same way live and replayed.
+
+        Raises:
+            Stop: the effect is open; the gate has closed.
+            ToolError: the answer is an error.
+        """
+        if isinstance(end, Answered):
+            return deliver(ticket.tool, end.answer)
+        self.note(end)
+        self.check_open()
+        raise AssertionError("an interrupted call is ended by its driver")
+
+    def note(self, end: End) -> None:
+        """Take in how a call ended: an open effect closes the gate, a given-up one ends the run."""
+        if isinstance(end, GaveUp):
+            self.given_up = True
+            self.close(Closing("effect_given_up"))
+        elif isinstance(end, Closing):
+            self.close(end)
+
+
+def deliver(tool: Tool, answer: Answer | Unrecorded) -> Any:
+    """The value for the agent, or the error."""
+    if isinstance(answer, Unrecorded):
+        raise ResultNotRecorded(
+            answer.message,
+            code="result_not_recorded",
+            next="Go on without the result, or look it up where the effect happened.",
+            tool=tool.name,
+        )
+    if answer.error is None:
+        return restore(answer.value, tool.returns)
+    family = Denied if answer.error.kind == "denied" else ToolError
+    raise family(
+        answer.error.message or answer.error.kind,
+        code="policy_denied" if answer.error.kind == "denied" else "tool_failed",
+        next="Decide in the agent how to go on: this answer is recorded and will be replayed.",
+        tool=tool.name,
+        kind=answer.error.kind,
+        value=answer.error.value,
+    )
+
+
+def facts_of(run_id: str, call: CallState, today: Capability) -> CallFacts:
+    """A recorded call's facts; its own capability, or today's when it died before it was resolved."""
+    return CallFacts(
+        run_id=run_id,
+        step_id=call.step_id,
+        call_id=call.call_id,
+        key=call.key,
+        tool=call.tool,
+        turn_id=call.turn_id,
+        fingerprint=call.fingerprint,
+        capability=call.capability or today,
+    )
+
+
+def _walk_of(tool: Tool) -> dict[str, Any]:
+    return {"probe": tool.probe_facts(), "secret": tool.secret}
+

@@ -1,0 +1,297 @@
+"""A home: the folder where runs live, and every deed on them. The only place that names concrete stores."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clew.core.budget import RunBudget
+from clew.core.effect import Closing
+from clew.core.ids import check_id, new_run_id, split_key
+from clew.core.jsonable import to_json
+from clew.core.resume import ResumePlan
+from clew.core.review import Settlement
+from clew.core.snapshot import RunResult
+from clew.core.state import RunState
+from clew.errors import NotFound, Refused, Usage
+from clew.runtime.clock import Clock, SystemClock, day_text
+from clew.runtime.ending import Policy
+from clew.runtime.live import LegEnd, Orders, live_async, live_sync
+from clew.runtime.opening import HomeParts, Opening, Wanted, facts_now, plan_of, reopen_run, start_run
+from clew.runtime.pool import SYNCS, through
+from clew.runtime.reader import Reader
+from clew.runtime.recovery import Takeover, Unlock, Waiver
+from clew.runtime.settling import Said, abort_run, pause_run, settle_run, unlock_run
+from clew.runtime.tools import Agent, as_agent
+from clew.stores.base import BlobStore, RunStore
+from clew.stores.blobs import FileBlobStore
+from clew.stores.jsonl import FileRunStore
+from clew.stores.memory import MemoryBlobStore, MemoryRunStore
+
+FOLDER = ".clew"
+VARIABLE = "CLEW_HOME"
+
+
+def find_home(start: Path | None = None) -> Path | None:
+    """The home's folder: `CLEW_HOME`, or the first `.clew` upwards from here; None when there is none."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    here = (start or Path.cwd()).resolve()
+    return next((folder / FOLDER for folder in (here, *here.parents) if (folder / FOLDER).is_dir()), None)
+
+
+class Home:
+    """Where runs live: start, resume, settle, look. Making one touches nothing until the first run.
+
+    Args:
+        path: The folder itself (`.clew`); found upwards, or in the current folder, when left out.
+        takeover: `refuse`: a run whose owner died is `Held` until an operator acts. `proven`: a standing order to go
+            on where the owner is provably gone; it is journaled. `operator`: this is the operator's act.
+        workspace: The folder that workspace tools may touch; the home's parent when left out.
+
+    Source:
+        DESIGN §6.
+    """
+
+    def __init__(
+        self, path: str | Path | None = None, *, takeover: Takeover = "refuse", workspace: str | Path | None = None,
+        store: RunStore | None = None, blobs: BlobStore | None = None, clock: Clock | None = None,
+    ) -> None:  # fmt: skip
+        if takeover not in ("refuse", "proven", "operator"):
+            raise Usage(
+                f"takeover is {takeover!r}",
+                code="invalid_takeover",
+                next="Say takeover='proven' to go on after provably dead owners, or leave it out.",
+            )
+        self.path = Path(path) if path is not None else find_home() or Path(FOLDER)
+        base = self.path.absolute().parent
+        self._parts = HomeParts(
+            store=store or FileRunStore(self.path),
+            blobs=blobs or FileBlobStore(self.path),
+            clock=clock or SystemClock(),
+            base=base,
+            workspace=Path(workspace) if workspace is not None else base,
+            takeover=takeover,
+        )
+        self.reader = Reader(self._parts.store, self._parts.blobs, self._parts.clock)
+
+    @classmethod
+    def memory(cls, *, takeover: Takeover = "proven", clock: Clock | None = None) -> "Home":
+        """A home that lives as long as this process, for tests."""
+        return cls(FOLDER, takeover=takeover, store=MemoryRunStore(), blobs=MemoryBlobStore(), clock=clock)
+
+    # Running.
+
+    async def run(
+        self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
+        on_error: str = "pause", on_limit: str = "pause", signals: bool = False,
+        notice: Callable[[str], None] | None = None,
+    ) -> RunResult:  # fmt: skip
+        """Start a run and see it to its end, its pause or its failure.
+
+        Args:
+            agent: A `@clew.agent`, or a plain or async function `agent(run, input)`.
+            input: What it is asked; JSON.
+            run_id: An id of yours; made when left out.
+            budget: Limits; none when left out.
+            on_error: `pause` (default) or `fail` when the agent raises.
+            on_limit: `pause` (default) or `fail` at a limit.
+            signals: Take Ctrl-C and SIGTERM while it runs (main thread only).
+            notice: Told in words when a signal was taken.
+
+        Raises:
+            Refused: `run_id_conflict`. Usage: `value_not_json`, `invalid_run_id`. Storage.
+        """
+        found = as_agent(agent)
+        begin = self._starting(found, input, run_id, budget)
+        orders = _orders(on_error, on_limit, signals, notice)
+        return await self._live(found, input, *await _blocking(begin), orders)
+
+    def run_sync(
+        self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
+        on_error: str = "pause", on_limit: str = "pause", signals: bool = True,
+        notice: Callable[[str], None] | None = None,
+    ) -> RunResult:  # fmt: skip
+        """As `run`, from plain code; a plain agent gets a `SyncRun` and runs in this thread."""
+        found = as_agent(agent)
+        orders = _orders(on_error, on_limit, signals, notice)
+        return self._live_sync(found, input, self._starting(found, input, run_id, budget)(), orders)
+
+    def _starting(self, agent: Agent, prompt: Any, run_id: str | None, budget: RunBudget | None) -> Callable[[], Opening]:
+        chosen = check_id(run_id) if run_id is not None else new_run_id(self._parts.clock.chance(16), day_text(self._parts.clock))
+        return lambda: start_run(self._parts, agent, prompt, run_id=chosen, budget=budget or RunBudget())
+
+    async def ensure(self, agent: Any, input: Any = None, *, run_id: str, **how: Any) -> RunResult:
+        """Start this run, continue it, or return it if it has finished; another input under its id is a conflict.
+
+        Raises:
+            Refused: `resume_input_mismatch`; otherwise as `run` and `resume`.
+        """
+        state, _ = await _blocking(lambda: self._existing(run_id, input))
+        if state is None:
+            return await self.run(agent, input, run_id=run_id, **how)
+        if state.ended:
+            return self.reader.result(state)
+        return await self.resume(run_id, agent, **how)
+
+    def ensure_sync(self, agent: Any, input: Any = None, *, run_id: str, **how: Any) -> RunResult:
+        """As `ensure`, from plain code."""
+        state = self._existing(run_id, input)
+        if state is None:
+            return self.run_sync(agent, input, run_id=run_id, **how)
+        if state.ended:
+            return self.reader.result(state)
+        return self.resume_sync(run_id, agent, **how)
+
+    def _existing(self, run_id: str, prompt: Any) -> RunState | None:
+        try:
+            state = self.reader.see(check_id(run_id)).state
+        except NotFound:
+            return None
+        if state.input != to_json(prompt):
+            raise Refused(
+                f"run {run_id!r} was started with another input",
+                code="resume_input_mismatch",
+                next="Give the recorded input, or choose another run id.",
+                run=run_id,
+            )
+        return state
+
+    async def resume(
+        self, run_id: str, agent: Any, *, plan: ResumePlan | None = None, input: Any = msgspec.UNSET,
+        budget: RunBudget | None = None, accept_config: Said | None = None, on_error: str = "pause",
+        on_limit: str = "pause", signals: bool = False, notice: Callable[[str], None] | None = None,
+    ) -> RunResult:  # fmt: skip
+        """Let a stopped run go on by its plan: answered calls replay, open ones are asked after, nothing is guessed.
+
+        Args:
+            plan: A plan that was looked at; refused when the journal went on since (`plan_stale`).
+            accept_config: Who accepts a changed configuration, and why; recorded as a waiver.
+
+        Raises:
+            NotFound: `unknown_run`. Held: `run_state_locked`, `takeover_refused`, `owner_not_proven`.
+            Refused: `run_already_finished`, `resume_config_mismatch`, `resume_input_mismatch`, `foreign_run`, `plan_stale`.
+            Corrupt, Storage.
+        """
+        found = as_agent(agent)
+        wanted = _wanted(plan, input, budget, accept_config)
+        opened, met = await _blocking(lambda: reopen_run(self._parts, found, check_id(run_id), wanted))
+        orders = _orders(on_error, on_limit, signals, notice)
+        return await self._live(found, opened.state.input, opened, met, orders)
+
+    def resume_sync(
+        self, run_id: str, agent: Any, *, plan: ResumePlan | None = None, input: Any = msgspec.UNSET,
+        budget: RunBudget | None = None, accept_config: Said | None = None, on_error: str = "pause",
+        on_limit: str = "pause", signals: bool = True, notice: Callable[[str], None] | None = None,
+    ) -> RunResult:  # fmt: skip
+        """As `resume`, from plain code."""
+        found = as_agent(agent)
+        opened = reopen_run(self._parts, found, check_id(run_id), _wanted(plan, input, budget, accept_config))
+        return self._live_sync(found, opened.state.input, opened, _orders(on_error, on_limit, signals, notice))
+
+    async def _live(
+        self, agent: Agent, prompt: Any, opened: Opening, met: asyncio.CancelledError | None, orders: Orders
+    ) -> RunResult:
+        if opened.gate is None:
+            return self.reader.result(opened.state)
+        if met is not None:
+            opened.gate.close(Closing("interrupted"))
+            await live_async(opened.gate, agent, prompt, opened.plan, orders)
+            raise met
+        return self._result(agent, await live_async(opened.gate, agent, prompt, opened.plan, orders))
+
+    def _live_sync(self, agent: Agent, prompt: Any, opened: Opening, orders: Orders) -> RunResult:
+        if opened.gate is None:
+            return self.reader.result(opened.state)
+        if agent.is_async:
+            return self._result(agent, asyncio.run(live_async(opened.gate, agent, prompt, opened.plan, orders)))
+        return self._result(agent, live_sync(opened.gate, agent, prompt, opened.plan, orders))
+
+    def _result(self, agent: Agent, end: LegEnd) -> RunResult:
+        facts = facts_now(self._parts, end.state, agent, Wanted())
+        return self.reader.result(end.state, retry_in_s=end.retry_in_s, facts=facts)
+
+    # Deciding.
+
+    def plan(self, run_id: str, agent: Any = None) -> ResumePlan | None:
+        """The decision how a stopped run may go on; touches nothing. None when only its end has to be written.
+
+        Raises:
+            as `resume`.
+        """
+        state = self.reader.see(self.find(run_id)).state
+        return plan_of(self._parts, state, None if agent is None else as_agent(agent), Wanted())
+
+    def settle(
+        self, run: str, verdict: Settlement, *, by: str, reason: str, call: str | None = None,
+        evidence: Sequence[str] = (),
+    ) -> dict[str, Any]:  # fmt: skip
+        """Record what a person found out about an open effect.
+
+        Args:
+            run: A run id (or a part of it), or an effect's key `run:step:call`.
+            verdict: `Happened(result)`, `Happened()`, `DidNotHappen()` or `GiveUp()`.
+            call: The step id, call id or key; may be left out when one effect is open.
+
+        Returns:
+            The effect's row as it stands now.
+
+        Raises:
+            Refused: `nothing_to_settle`, `review_conflict`. Usage: `review_incomplete`, `which_effect`. Held.
+        """
+        if ":" in run:
+            run, call = split_key(run)[0], run
+        return settle_run(self._parts, self.find(run), call, verdict, Said(by, reason, tuple(evidence)))
+
+    def abort(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
+        """End a run for good; what was started stays listed. A living writer does it itself."""
+        return abort_run(self._parts, self.find(run), Said(by, reason))
+
+    def pause(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
+        """Ask a living run to pause at its next safe point."""
+        return pause_run(self._parts, self.find(run), Said(by, reason))
+
+    def unlock(self, run: str, *, nonce: str, by: str, reason: str) -> dict[str, Any]:
+        """Close the leg of an owner that cannot be proven gone, on a person's word."""
+        return unlock_run(self._parts, self.find(run), Unlock(nonce, by, reason))
+
+    # Looking.
+
+    def runs(self) -> Iterator[dict[str, Any]]:
+        """One row a run, the last started first."""
+        yield from self.reader.rows()
+
+    def find(self, part: str) -> str:
+        """A run id from a unique part of it, or `@last`."""
+        return self.reader.find(part)
+
+    def result(self, run: str) -> RunResult:
+        """How a run stands, without touching it."""
+        return self.reader.result(self.reader.see(self.find(run)).state)
+
+    def verify(self, run: str) -> dict[str, Any]:
+        """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed."""
+        return self.reader.verify(self.find(run))
+
+
+def _orders(on_error: str, on_limit: str, signals: bool, notice: Callable[[str], None] | None) -> Orders:
+    for name, word in (("on_error", on_error), ("on_limit", on_limit)):
+        if word not in ("pause", "fail"):
+            raise Usage(f"{name} is {word!r}", code="invalid_order", next=f"Say {name}='pause' or {name}='fail'.")
+    return Orders(Policy(on_error, on_limit), signals, notice)
+
+
+def _wanted(plan: ResumePlan | None, prompt: Any, budget: RunBudget | None, accept: Said | None) -> Wanted:
+    waiver = None if accept is None else Waiver("config", accept.by, accept.reason)
+    return Wanted(plan, prompt, budget, waiver)
+
+
+async def _blocking(work: Callable[[], Any]) -> tuple[Any, asyncio.CancelledError | None]:
+    """Blocking set-up off the event loop, not to be torn: a cancellation met on the way is handed back beside."""
+    done = SYNCS.submit(work)
+    met = await through(done)
+    return done.result(), met

@@ -1,0 +1,116 @@
+"""The living journal of one leg: validate, append, then apply, in this order and no other."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from clew.core.compose import Composed, Saying, compose
+from clew.core.records import Head
+from clew.core.state import RunState
+from clew.core.times import format_ms
+from clew.errors import Storage
+from clew.runtime.clock import Clock
+from clew.runtime.pool import SYNCS, through
+from clew.stores.base import RunWriter
+
+
+class Journal:
+    """One run's journal while a leg is open. `state` is what is durable, never more.
+
+    Appends are taken one after another. After one has failed nothing is acknowledged any more (`poisoned`).
+    """
+
+    def __init__(self, state: RunState, writer: RunWriter, clock: Clock, nonce: str, *, used: int = 0) -> None:
+        self.state = state
+        self.writer = writer
+        self.clock = clock
+        self.nonce = nonce
+        self.riders: list[Saying] = []
+        self.fault: BaseException | None = None
+        self.busy = False
+        self.on_record: Callable[[RunState], None] | None = None
+        self._counter = used
+        self._turn = threading.Lock()
+        self._queue: asyncio.Future[None] | None = None
+
+    def new_id(self) -> str:
+        """A new event id: the leg's nonce and a counter."""
+        self._counter += 1
+        return f"{self.nonce}-{self._counter}"
+
+    def append(self, sayings: Sequence[Saying], *, starts: bool = False) -> None:
+        """Append in the caller's thread; returns when it is durable.
+
+        Raises:
+            Corrupt: a record would be illegal; nothing was written.
+            Storage: the machine refused; the writer is poisoned.
+        """
+        with self._turn, self._occupied():
+            composed = self._compose(sayings)
+            self._write(composed, starts)
+            self._apply(composed)
+
+    async def append_from_loop(self, sayings: Sequence[Saying], *, starts: bool = False) -> asyncio.CancelledError | None:
+        """Append without blocking the event loop, and not to be cancelled: a cancellation is handed back afterwards.
+
+        Raises:
+            as `append`.
+        """
+        before, mine = self._queue, asyncio.get_running_loop().create_future()
+        self._queue = mine
+        try:
+            met = await through(before) if before is not None else None
+            composed = self._compose(sayings)
+            written = SYNCS.submit(lambda: self._write(composed, starts))
+            met = await through(written) or met
+            written.result()
+            self._apply(composed)
+            return met
+        finally:
+            mine.set_result(None)
+
+    @contextmanager
+    def _occupied(self) -> Iterator[None]:
+        """Mark that an append is under way, so that a signal handler does not tear it."""
+        self.busy = True
+        try:
+            yield
+        finally:
+            self.busy = False
+
+    def _compose(self, sayings: Sequence[Saying]) -> Composed:
+        if self.fault is not None:
+            raise Storage(
+                f"journal of run {self.state.run_id!r} took a failed append; nothing more is acknowledged",
+                code="fact_ledger_poisoned",
+                next=f"End this process, then look with `clew show {self.state.run_id}` before `clew resume`.",
+                run=self.state.run_id,
+            ) from self.fault
+        said = [*self.riders, *sayings]
+        self.riders = []
+        at = format_ms(self.clock.now_ms())
+        return compose(self.state, said, at=at, new_id=self.new_id, size_bytes=self.writer.size_bytes)
+
+    def _write(self, composed: Composed, starts: bool) -> None:
+        try:
+            self.writer.append(composed.batch, starts_effect=starts)
+        except BaseException as fault:
+            self.fault = fault
+            raise
+
+    def _apply(self, composed: Composed) -> None:
+        try:
+            self.state.merge(composed.state)
+        except BaseException as fault:
+            self.fault = fault
+            raise
+
+    def publish_head(self, row: dict[str, object]) -> None:
+        """Publish how far the journal is, with the row that lists show."""
+        state = self.state
+        self.writer.publish_head(Head(state.sequence, state.chain, self.writer.size_bytes, row))
+
+    def close(self) -> None:
+        """Let the journal go."""
+        self.writer.close()

@@ -1,0 +1,201 @@
+"""From an agent and a run id to an open leg with its gate: started new, or reopened by plan. Blocking."""
+
+import hashlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clew.core.budget import RunBudget
+from clew.core.canon import fingerprint, fingerprint_text
+from clew.core.compose import OPERATION_ID
+from clew.core.jsonable import to_json
+from clew.core.resume import Facts, ResumePlan, prepare_run_resume
+from clew.core.state import RunState
+from clew.errors import Refused
+from clew.runtime.clock import Clock
+from clew.runtime.ending import row
+from clew.runtime.gate import Gate
+from clew.runtime.journal import Journal
+from clew.runtime.live import reopening
+from clew.runtime.reader import unreadable_blobs
+from clew.runtime.recovery import Reopened, Takeover, Waiver, end_leg, give_birth, unfinished_business
+from clew.runtime.tools import Agent
+from clew.stores.base import BlobStore, RunStore
+
+
+class HomeParts(msgspec.Struct, frozen=True):
+    """Where a home's runs live and work: stores, clock, and the folder that recorded paths are relative to."""
+
+    store: RunStore
+    blobs: BlobStore
+    clock: Clock
+    base: Path
+    workspace: Path
+    takeover: Takeover
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """A leg that is open (`gate`), or a state with nothing to run in it."""
+
+    state: RunState
+    gate: Gate | None = None
+    plan: ResumePlan | None = None
+
+
+def input_fingerprint(prompt: Any) -> str:
+    """SHA-256 of an input: of its text if it is text, else of its canonical form."""
+    return fingerprint_text(prompt) if isinstance(prompt, str) else fingerprint(prompt)
+
+
+def start_run(place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budget: RunBudget) -> Opening:
+    """Begin a run: born with its first append, the gate open.
+
+    Raises:
+        Refused: `run_id_conflict`. Usage: `value_not_json`, `invalid_run_id`. Storage.
+    """
+    asked = to_json(prompt)
+    config = agent.fingerprint()
+    start = {
+        "configName": agent.name,
+        "schemaVersion": 1,
+        "configFingerprint": config.whole(),
+        "initialPrompt": asked,
+        "operationId": OPERATION_ID,
+        "leg": None,
+        "configParts": config.parts(),
+        "input": input_fingerprint(asked),
+        "agentPath": agent_path(agent, place.base),
+        "workspace": relative(place.workspace, place.base),
+        "tools": sorted(agent.tools),
+        "codeDigest": code_digest(agent),
+        "limits": budget.as_json(),
+    }
+    journal = give_birth(place.store, place.clock, run_id, start)
+    return Opening(journal.state, _gate(place, journal, agent, budget))
+
+
+def _gate(place: HomeParts, journal: Journal, agent: Agent, budget: RunBudget) -> Gate:
+    journal.publish_head(row(journal.state))
+    workspace = place.base / str(journal.state.start.get("workspace", "."))
+    return Gate(journal, agent, store=place.store, blobs=place.blobs, budget=budget, workspace=str(workspace))
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """How a resume is wanted: under which plan, input, limits, and with what accepted."""
+
+    plan: ResumePlan | None = None
+    prompt: Any = msgspec.UNSET
+    budget: RunBudget | None = None
+    accept_config: Waiver | None = None
+
+
+def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> Opening:
+    """Open a stopped run for its next leg, by the plan.
+
+    Raises:
+        NotFound: `unknown_run`. Held: another writer, or an owner whose end is not proven or not to be acted on.
+        Refused: `run_already_finished`, `foreign_run`, `resume_config_mismatch`, `resume_input_mismatch`, `plan_stale`.
+        Corrupt, Storage.
+    """
+    writer = place.store.open(run_id)
+    try:
+        opened = Reopened(place.store, place.clock, writer, "resume")
+        plan = plan_of(place, opened.state, agent, wanted)
+        opened.take_over(place.takeover)
+        then = reopening(opened.state, plan)
+        if _nothing_new(opened.state, plan):
+            writer.close()
+            return Opening(opened.state, None, plan)
+        waiver = _changed_waiver(opened.state, agent, wanted)
+        journal = opened.begin(plan=plan, waiver=waiver, then=then)
+    except BaseException:
+        writer.close()
+        raise
+    budget = wanted.budget if wanted.budget is not None else recorded_budget(journal.state)
+    gate = _gate(place, journal, agent, budget)
+    if journal.state.unclosed_leg is None:
+        end_leg(journal)
+        return Opening(journal.state, None, plan)
+    return Opening(journal.state, gate, plan)
+
+
+def plan_of(place: HomeParts, state: RunState, agent: Agent | None, wanted: Wanted) -> ResumePlan | None:
+    """The plan as it is now; None when a death cut off the end itself and there is nothing to decide.
+
+    Raises:
+        Refused: as `prepare_run_resume`, and `plan_stale` when the journal went on since the wanted plan was made.
+    """
+    if unfinished_business(state):
+        return None
+    config = None if agent is None else agent.fingerprint()
+    plan = prepare_run_resume(state, config, facts_now(place, state, agent, wanted))
+    made = wanted.plan
+    if made is not None and (made.sequence, made.chain) != (plan.sequence, plan.chain):
+        raise Refused(
+            f"the plan for run {state.run_id!r} was made at record {made.sequence}; the journal stands at {plan.sequence}",
+            code="plan_stale",
+            next="Make the plan again and look at it.",
+            run=state.run_id,
+        )
+    return plan
+
+
+def facts_now(place: HomeParts, state: RunState, agent: Agent | None, wanted: Wanted) -> Facts:
+    """What the plan must know, looked up now."""
+    return Facts(
+        at_ms=place.clock.now_ms(),
+        tools={} if agent is None else {name: tool.offered() for name, tool in agent.tools.items()},
+        unreadable_blobs=unreadable_blobs(place.blobs, state),
+        accept_config=wanted.accept_config is not None,
+        input=msgspec.UNSET if wanted.prompt is msgspec.UNSET else to_json(wanted.prompt),
+    )
+
+
+def _nothing_new(state: RunState, plan: ResumePlan | None) -> bool:
+    """Paused, closed, and still waiting for the same: nothing to write down."""
+    waiting = plan is not None and bool(plan.blocked) and not plan.probes and not plan.given_up
+    return waiting and state.state == "paused" and state.unclosed_leg is None
+
+
+def _changed_waiver(state: RunState, agent: Agent, wanted: Wanted) -> Waiver | None:
+    if wanted.accept_config is None:
+        return None
+    recorded = state.start.get("configParts") or {}
+    changed = [name for name, digest in agent.fingerprint().parts().items() if recorded.get(name) != digest]
+    return msgspec.structs.replace(wanted.accept_config, changed=changed) if changed else None
+
+
+def recorded_budget(state: RunState) -> RunBudget:
+    """The limits that the run was started with."""
+    return msgspec.convert(state.start.get("limits") or {}, RunBudget, strict=False)
+
+
+def relative(path: Path, base: Path) -> str:
+    """A path as it is recorded: relative to the home's parent where it lies below it."""
+    try:
+        return path.resolve().relative_to(base.resolve()).as_posix()
+    except ValueError:
+        return path.resolve().as_posix()
+
+
+def agent_path(agent: Agent, base: Path) -> str:
+    """Where an agent is found again: `FILE:NAME`, empty when it has no file."""
+    file = _source_file(agent)
+    return "" if file is None else f"{relative(file, base)}:{getattr(agent.body, '__qualname__', agent.name)}"
+
+
+def code_digest(agent: Agent) -> str:
+    """SHA-256 of the file that holds the agent, empty when there is none; shown, never compared."""
+    file = _source_file(agent)
+    return "" if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _source_file(agent: Agent) -> Path | None:
+    try:
+        name = inspect.getsourcefile(agent.body)
+    except TypeError:
+        return None
+    file = Path(name) if name is not None else None
+    return file if file is not None and file.is_file() else None

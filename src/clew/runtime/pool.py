@@ -1,0 +1,124 @@
+"""Threads for blocking work of asyncio programs: one shared pool for syncs, one thread each for tool bodies."""
+
+import asyncio
+import collections
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+_THREADS: Final = 8
+_BATCH: Final = 64
+
+Job = tuple["Inbox", "asyncio.Future[Any]", Callable[[], Any]]
+
+
+class Inbox:
+    """Results on their way back to one event loop: one wake-up for many."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.done: collections.deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = collections.deque()
+        self.woken = False
+
+    def deliver(self, future: "asyncio.Future[Any]", value: Any, fault: BaseException | None) -> None:
+        """From a worker thread: hand a result over."""
+        self.done.append((future, value, fault))
+        if not self.woken:
+            self.woken = True
+            try:
+                self.loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:
+                # The loop is closed: nobody waits for this result any more.
+                self.done.clear()
+
+    def _drain(self) -> None:
+        self.woken = False
+        for _ in range(min(_BATCH, len(self.done))):
+            future, value, fault = self.done.popleft()
+            if future.done():
+                continue
+            if fault is None:
+                future.set_result(value)
+            else:
+                future.set_exception(fault)
+        if self.done and not self.woken:
+            self.woken = True
+            self.loop.call_soon(self._drain)
+
+
+class Pool:
+    """Daemon threads with one queue, started at the first job and shared by all runs of the process."""
+
+    def __init__(self, threads: int = _THREADS) -> None:
+        self._size = threads
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._started = threading.Lock()
+        self._alive = 0
+
+    def submit(self, job: Callable[[], Any]) -> "asyncio.Future[Any]":
+        """Run `job` in a thread; the future belongs to the running loop."""
+        inbox = _inbox_here()
+        future: asyncio.Future[Any] = inbox.loop.create_future()
+        self._jobs.put((inbox, future, job))
+        if self._alive < self._size:
+            self._start()
+        return future
+
+    def _start(self) -> None:
+        with self._started:
+            if self._alive < self._size:
+                self._alive += 1
+                threading.Thread(target=self._work, name="clew-sync", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            inbox, future, job = self._jobs.get()
+            try:
+                inbox.deliver(future, job(), None)
+            except BaseException as fault:
+                inbox.deliver(future, None, fault)
+
+
+_inboxes: dict[int, Inbox] = {}
+
+
+def _inbox_here() -> Inbox:
+    loop = asyncio.get_running_loop()
+    found = _inboxes.get(id(loop))
+    if found is None or found.loop is not loop:
+        for key in [key for key, inbox in _inboxes.items() if inbox.loop.is_closed()]:
+            del _inboxes[key]
+        found = _inboxes[id(loop)] = Inbox(loop)
+    return found
+
+
+SYNCS: Final = Pool()
+
+
+def in_own_thread(work: Callable[[], Any], name: str) -> "asyncio.Future[Any]":
+    """Run a tool's body in a daemon thread of its own, with the caller's context; the future belongs to the loop."""
+    inbox = _inbox_here()
+    future: asyncio.Future[Any] = inbox.loop.create_future()
+    context = contextvars.copy_context()
+
+    def body() -> None:
+        try:
+            inbox.deliver(future, context.run(work), None)
+        except BaseException as fault:
+            inbox.deliver(future, None, fault)
+
+    threading.Thread(target=body, name=f"clew-tool-{name}", daemon=True).start()
+    return future
+
+
+async def through(future: "asyncio.Future[Any]") -> asyncio.CancelledError | None:
+    """Wait until a future is done, whatever happens; a cancellation met on the way is returned, not raised."""
+    met: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.wait([future])
+        except asyncio.CancelledError as cancelled:
+            met = cancelled
+    return met

@@ -1,0 +1,138 @@
+"""Looking at runs: rows, accounts, verdicts. Never writes and never locks; a later look may see more."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from clew.core.folding import fold
+from clew.core.ids import match_id
+from clew.core.resume import Facts
+from clew.core.snapshot import RunResult, snapshot
+from clew.core.state import RunState
+from clew.errors import ClewError, NotFound
+from clew.runtime.clock import Clock
+from clew.runtime.ending import row
+from clew.stores.base import BlobStore, RunStore, Tail
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A run as a reader found it: its fold and how its file ends."""
+
+    state: RunState
+    tail: Tail
+
+
+class Reader:
+    """Reads the runs of one store.
+
+    Source:
+        DESIGN §4, promise 11.
+    """
+
+    def __init__(self, store: RunStore, blobs: BlobStore, clock: Clock) -> None:
+        self.store = store
+        self.blobs = blobs
+        self.clock = clock
+
+    def see(self, run_id: str) -> Seen:
+        """Fold a run.
+
+        Raises:
+            NotFound: `unknown_run`.
+            Corrupt: what stands in the journal is not what was written.
+        """
+        reading = self.store.read(run_id)
+        state = fold(reading, run_id)
+        return Seen(state, reading.tail)
+
+    def find(self, part: str) -> str:
+        """A run id from a unique part of it, or `@last` for the one that was started last."""
+        ids = self.store.ids()
+        if part != "@last":
+            return match_id(part, ids)
+        rows = [found for found in self.rows() if found.get("startedAt")]
+        if not rows:
+            raise NotFound("there is no run here yet", code="unknown_run", next="Start one with `clew run FILE:AGENT`.")
+        return str(max(rows, key=lambda found: (found["startedAt"], found["runId"]))["runId"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All runs, the last started first; one that cannot be read is a row that says why."""
+        rows = [self.row(run_id) for run_id in self.store.ids()]
+        return sorted(rows, key=lambda found: (found.get("startedAt", ""), found["runId"]), reverse=True)
+
+    def row(self, run_id: str) -> dict[str, Any]:
+        """One run's row: from its head when that is as far as the journal, else from the journal."""
+        try:
+            told = self._row(run_id)
+        except ClewError as fault:
+            return {"runId": run_id, "state": "unreadable", "shown": "unreadable", "reason": fault.code, "message": fault.message}
+        return {"runId": run_id, **told, "shown": self.shown(told)}
+
+    def _row(self, run_id: str) -> dict[str, Any]:
+        head = self.store.head(run_id)
+        if head is not None and head.size_bytes == self.store.size_bytes(run_id):
+            return dict(head.row)
+        return row(self.see(run_id).state)
+
+    def shown(self, told: dict[str, Any]) -> str:
+        """The state in a reader's eyes: what the journal says, and whether the process of an open leg lives."""
+        if told.get("legClosed", True) or told.get("leg") is None or told["state"] in ("completed", "failed"):
+            return str(told["state"])
+        owner = self.store.owner_state(told["leg"])
+        return {"alive": str(told["state"]), "stopped": "stopped", "gone": "interrupted"}.get(owner, "owner_elsewhere")
+
+    def trace(self, run_id: str) -> list[dict[str, Any]]:
+        """All event envelopes, in the order of the journal."""
+        return [record.payload for record, _ in self.store.read(run_id) if record.kind == "event"]
+
+    def account(self, run_id: str, facts: Facts | None = None) -> dict[str, Any]:
+        """The snapshot of a run, all legs."""
+        seen = self.see(run_id)
+        integrity = {
+            "own": seen.state.own,
+            "sequence": seen.state.sequence,
+            "chain": seen.state.chain,
+            "tail": msgspec.to_builtins(seen.tail),
+        }
+        known = facts or Facts(self.clock.now_ms())
+        return snapshot(seen.state, known, trace=self.trace(run_id), integrity=integrity)
+
+    def result(self, state: RunState, *, retry_in_s: float | None = None, facts: Facts | None = None) -> RunResult:
+        """The result of a run as it stands."""
+        output = state.agent_end.get("output") if state.agent_end is not None and state.state == "completed" else None
+        account: Callable[[], dict[str, Any]] = lambda: self.account(state.run_id, facts)  # noqa: E731 -- handed on
+        return RunResult(state, output=output, account=account, retry_in_s=retry_in_s)
+
+    def verify(self, run_id: str) -> dict[str, Any]:
+        """Check a run's journal to its end and say what was found; nothing is changed.
+
+        Raises:
+            Corrupt: with line and byte.
+        """
+        seen = self.see(run_id)
+        head = self.store.head(run_id)
+        missing = unreadable_blobs(self.blobs, seen.state)
+        return {
+            "runId": run_id,
+            "records": seen.state.sequence,
+            "chained": seen.state.own,
+            "chain": seen.state.chain,
+            "head": None if head is None else head.sequence,
+            "tail": msgspec.to_builtins(seen.tail),
+            "legs": len(seen.state.legs),
+            "state": seen.state.state,
+            "missingBlobs": sorted(missing),
+        }
+
+
+def unreadable_blobs(blobs: BlobStore, state: RunState) -> frozenset[str]:
+    """Digests of answers whose bytes are missing or differ."""
+    return frozenset(digest for digest in _digests(state) if not blobs.has(digest))
+
+
+def _digests(state: RunState) -> Iterable[str]:
+    answers = [call.answer for call in state.calls.values()]
+    answers += [turn.answer for turn in state.turns.values()]
+    answers += list(state.steps.values())
+    return (answer.blob for answer in answers if answer is not None and answer.blob is not None)

@@ -1,0 +1,224 @@
+"""How a leg is opened: a run is born, or an existing one is taken over by proof, its end mended, its past named."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from clew.core.compose import OPERATION_ID, Close, Move, Saying, compose
+from clew.core.events import leg_ended
+from clew.core.folding import fold
+from clew.core.legs import Leg, Purpose
+from clew.core.outcome import Outcome
+from clew.core.records import Draft
+from clew.core.resume import ResumePlan
+from clew.core.state import RunState
+from clew.core.times import format_ms
+from clew.errors import Held, Refused, Stop
+from clew.runtime.clock import Clock, new_nonce
+from clew.runtime.journal import Journal
+from clew.stores.base import Proof, RunStore, RunWriter, Tail, TailRepaired
+
+VERSION = "0.1.0"
+Takeover = Literal["refuse", "operator", "proven"]
+_ended_here: set[str] = set()
+
+
+class Waiver(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What a person accepted although it was not as recorded: what, who, why."""
+
+    accepted: str
+    by: str
+    reason: str
+    changed: list[str] = []
+
+
+class Unlock(msgspec.Struct, frozen=True):
+    """A person's statement that the owner of a leg is gone, where no proof is possible."""
+
+    nonce: str
+    by: str
+    reason: str
+
+
+def owner_of_leg(store: RunStore, number: int, nonce: str, purpose: Purpose) -> dict[str, Any]:
+    """The member `leg` of a start or resume record."""
+    me = store.identity()
+    return {
+        "number": number,
+        "nonce": nonce,
+        "purpose": purpose,
+        **{name: me[name] for name in ("host", "machineId", "bootId", "pid", "startTick", "pidNamespace", "user")},
+        "version": VERSION,
+    }
+
+
+def give_birth(store: RunStore, clock: Clock, run_id: str, start: dict[str, Any]) -> Journal:
+    """Start a run: its journal is born with start, ACCEPT and START in one append.
+
+    Args:
+        start: The start payload, with its members `operationId` and `leg` in place; they are filled in.
+
+    Raises:
+        Refused: `run_id_conflict` when the id exists.
+        Storage: the machine refused; there is no journal then.
+    """
+    nonce = new_nonce(clock)
+    state = RunState(run_id)
+    payload = {**start, "operationId": OPERATION_ID, "leg": owner_of_leg(store, 1, nonce, "run")}
+    ids = iter(range(1, 1 << 30))
+    at = format_ms(clock.now_ms())
+    composed = compose(
+        state,
+        [Draft("start", payload), Move("ACCEPT"), Move("START")],
+        at=at,
+        new_id=lambda: f"{nonce}-{next(ids)}",
+        size_bytes=0,
+    )
+    writer = store.create(run_id, composed.batch)
+    state.merge(composed.state)
+    return Journal(state, writer, clock, nonce, used=next(ids) - 1)
+
+
+class Reopened:
+    """A run opened for writing, before this leg's first append: what was read, and by what right it is taken.
+
+    Nothing may be decided before `begin` has returned.
+    """
+
+    def __init__(self, store: RunStore, clock: Clock, writer: RunWriter, purpose: Purpose) -> None:
+        self.store = store
+        self.clock = clock
+        self.writer = writer
+        self.purpose: Purpose = purpose
+        reading = writer.read()
+        self.state = fold(reading, writer.run_id)
+        self.tail: Tail = reading.tail
+        self.proofs: tuple[Proof, ...] = ()
+        self.standing: list[dict[str, Any]] = []
+
+    def take_over(self, takeover: Takeover, unlock: Unlock | None = None) -> None:
+        """Establish that nobody else writes this run.
+
+        Raises:
+            Refused: `foreign_run` when another program began the journal.
+            Held: `takeover_refused` when the owner is provably gone but nobody said that this may be acted on;
+                `owner_not_proven` when it cannot be told.
+        """
+        if not self.state.own:
+            raise Refused(
+                f"run {self.state.run_id!r} was begun by another program",
+                code="foreign_run",
+                next="Continue it with the program that began it; clew reads, verifies and shows it.",
+                run=self.state.run_id,
+            )
+        leg = self.state.unclosed_leg
+        if leg is None:
+            return
+        self.proofs = self._prove(leg)
+        proven = all(proof.answer == "yes" for proof in self.proofs)
+        if unlock is not None and unlock.nonce == leg.nonce:
+            self.standing = [{"proof": "person", "answer": "yes", "fact": unlock.reason, "by": unlock.by}]
+        elif not proven:
+            raise _not_proven(self.state.run_id, leg, self.proofs)
+        elif takeover == "refuse":
+            raise _takeover_refused(self.state.run_id, leg, self.proofs)
+        elif takeover == "proven":
+            self.standing = [{"proof": "standing_order", "answer": "yes", "fact": "takeover=proven"}]
+
+    def _prove(self, leg: Leg) -> tuple[Proof, ...]:
+        if leg.nonce in _ended_here:
+            return (Proof("kernel_lock", "yes"), Proof("ended_here", "yes", f"this process ended leg {leg.number}"))
+        return self.writer.prove(leg.owner)
+
+    def begin(
+        self, *, plan: ResumePlan | None = None, waiver: Waiver | None = None, then: Sequence[Saying] = ()
+    ) -> Journal:
+        """Mend the end and append this leg's first append: the `resume` record, and what follows from it at once."""
+        state, writer = self.state, self.writer
+        repaired = [piece for piece in writer.repair(self.tail, state.sequence + 1) if piece.kept_as not in state.named_pieces]
+        writer.adopt(state.sequence, state.chain)
+        nonce = new_nonce(self.clock)
+        journal = Journal(state, writer, self.clock, nonce)
+        at = format_ms(self.clock.now_ms())
+        payload: dict[str, Any] = {
+            "completedStepIds": state.completed_steps(),
+            "resumedAt": at,
+            "leg": owner_of_leg(self.store, len(state.legs) + 1, nonce, self.purpose),
+        }
+        if self.proofs:
+            payload["lockProof"] = [msgspec.to_builtins(proof) for proof in self.proofs] + self.standing
+        if repaired:
+            payload["tailRepaired"] = _repair_record(repaired)
+        if plan is not None:
+            payload["plan"] = plan.recorded()
+        if waiver is not None:
+            payload["integrityWaived"] = msgspec.to_builtins(waiver)
+        journal.append([Draft("resume", payload), *then])
+        return journal
+
+
+def _repair_record(pieces: Sequence[TailRepaired]) -> dict[str, Any]:
+    first, *earlier = [msgspec.to_builtins(piece) for piece in pieces]
+    return {**first, "earlier": earlier} if earlier else first
+
+
+def end_leg(journal: Journal) -> None:
+    """Let the journal go; this process is known to have ended its leg."""
+    _ended_here.add(journal.nonce)
+    journal.close()
+    journal.fault = journal.fault or Stop("the leg has ended")
+
+
+def close_quietly(journal: Journal) -> None:
+    """Record the end of a leg that neither paused nor finished the run."""
+    leg = journal.state.unclosed_leg
+    if leg is not None:
+        journal.append([leg_ended(leg.number)])
+
+
+def unfinished_business(state: RunState) -> list[Saying]:
+    """What belongs behind an `agent_end`, COMPLETE, FAIL or REQUEST_ABORT that a death cut off; the agent is not called."""
+    if state.finish is not None:
+        return []
+    if state.state == "completed" or (state.agent_end is not None and state.state == "running"):
+        move: list[Saying] = [] if state.ended else [Move("COMPLETE")]
+        return [*move, Close("finish", Outcome("succeeded", "completed"))]
+    if state.state == "aborting":
+        return fail_sayings("aborted")
+    if state.state == "failed":
+        return [Close("finish", _failed(state.operation.reason or "failed" if state.operation else "failed"))]
+    return []
+
+
+def fail_sayings(reason: str) -> list[Saying]:
+    """The end of a run that failed or was aborted."""
+    return [Move("FAIL", reason), Close("finish", _failed(reason))]
+
+
+def _failed(reason: str) -> Outcome:
+    return Outcome("aborted" if reason == "aborted" else "failed", reason)
+
+
+def _takeover_refused(run_id: str, leg: Leg, proofs: Sequence[Proof]) -> Held:
+    return Held(
+        f"run {run_id!r} was left open by pid {leg.owner['pid']} on {leg.owner['host']}, which is gone",
+        code="takeover_refused",
+        next=f"Run `clew resume {run_id}`, or open the home with clew.Home(takeover='proven') as a standing order.",
+        run=run_id,
+        owner=leg.owner,
+        proofs=[msgspec.to_builtins(proof) for proof in proofs],
+    )
+
+
+def _not_proven(run_id: str, leg: Leg, proofs: Sequence[Proof]) -> Held:
+    doubts = [f"{proof.proof}: {proof.answer}" + (f" ({proof.fact})" if proof.fact else "") for proof in proofs if proof.answer != "yes"]
+    return Held(
+        f"run {run_id!r} was left open by pid {leg.owner['pid']} on {leg.owner['host']}; that it is gone is not proven: {'; '.join(doubts)}",
+        code="owner_not_proven",
+        next=f"Make sure by yourself that it is gone, then `clew unlock {run_id} --nonce {leg.nonce} --by NAME --reason TEXT`.",
+        run=run_id,
+        nonce=leg.nonce,
+        owner=leg.owner,
+        proofs=[msgspec.to_builtins(proof) for proof in proofs],
+    )

@@ -1,0 +1,340 @@
+"""What an agent holds: `Run` for async agents, `SyncRun` for plain ones. Thin faces over one gate."""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any
+
+from clew.core.events import step_output, turn_end
+from clew.core.ids import check_name
+from clew.core.jsonable import record_result, restore
+from clew.errors import Stop, Usage
+from clew.runtime.clock import now_text, random_float, random_uuid
+from clew.runtime.drivers import pass_async, pass_sync
+from clew.runtime.gate import Gate, Ticket
+from clew.runtime.place import HERE, here
+from clew.runtime.pool import SYNCS, in_own_thread, through
+from clew.runtime.turns import Turn, admit_turn, answer_events, heard, output_event
+
+_RESERVED = ("now", "random", "uuid", "turn", "call", "review")
+
+
+class _Recorded:
+    """What both faces have: who the run is, and values that are recorded so that a replay sees them again."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._gate.journal.state.run_id
+
+    @property
+    def workspace(self) -> str:
+        """The folder that workspace tools may touch."""
+        return self._gate.workspace
+
+    def now(self) -> str:
+        """The time, ISO-8601 UTC; the same again when the agent is replayed."""
+        return str(self._value("now", lambda: now_text(self._gate.journal.clock)))
+
+    def random(self) -> float:
+        """A number in [0, 1); the same again when the agent is replayed."""
+        return float(self._value("random", lambda: random_float(self._gate.journal.clock)))
+
+    def uuid(self) -> str:
+        """A version 4 UUID; the same again when the agent is replayed."""
+        return str(self._value("uuid", lambda: random_uuid(self._gate.journal.clock)))
+
+    def _value(self, name: str, make: Callable[[], Any]) -> Any:
+        gate = self._gate
+        gate.check_open()
+        step = gate.next_in_leg(here(self.run_id).path, name)
+        recorded = gate.journal.state.steps.get(step)
+        if recorded is not None:
+            return gate.read_answer(recorded).value
+        value = make()
+        # It rides in front of the next append: nothing durable can rest on it before.
+        gate.journal.riders.append(step_output(step, f'"{value}"' if isinstance(value, str) else repr(value)))
+        return value
+
+    def _admit(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ticket:
+        return self._gate.admit(tool, args, kwargs, here(self.run_id))
+
+    def _step_id(self, name: str) -> str:
+        check_name(name, "step")
+        if name in _RESERVED or name in self._gate.tools:
+            raise Usage(
+                f"a step cannot be called {name!r}",
+                code="invalid_step_name",
+                next="Choose a name that is neither a tool's nor one of clew's own.",
+                name=name,
+            )
+        self._gate.check_time()
+        return self._gate.next_in_leg(here(self.run_id).path, name)
+
+    def _replayed_step(self, step: str, work: Callable[..., Any]) -> tuple[bool, Any]:
+        recorded = self._gate.journal.state.steps.get(step)
+        if recorded is None:
+            return False, None
+        return True, restore(self._gate.read_answer(recorded).value, _returns(work))
+
+
+def _returns(work: Callable[..., Any]) -> Any:
+    annotation = inspect.get_annotations(work, eval_str=False).get("return", Any) if inspect.isroutine(work) else Any
+    return Any if isinstance(annotation, str) or annotation is None else annotation
+
+
+class Run(_Recorded):
+    """A run as an async agent sees it. Lives for one leg; on resume the agent gets a new one and starts from the top."""
+
+    async def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool through the gate.
+
+        Returns:
+            What the tool returned, as recorded: JSON restored by its return annotation. The same on every replay.
+
+        Raises:
+            ToolError: the answer is an error; `Denied`, `ResultNotRecorded` among them.
+            Usage: the arguments do not fit or are not JSON; nothing was started.
+            Stop: the run is pausing; let it pass.
+        """
+        return await pass_async(self._gate, self._admit(tool, args, kwargs))
+
+    async def step(self, name: str, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Do a named unit of work once: `work(*args, **kwargs)`, async or plain; its answer is replayed afterwards."""
+        step = self._step_id(name)
+        replayed, value = self._replayed_step(step, work)
+        if replayed:
+            return value
+        token = HERE.set(here(self.run_id).inside(step))
+        try:
+            made = work(*args, **kwargs)
+            told = record_result(await made if inspect.isawaitable(made) else made)
+        finally:
+            HERE.reset(token)
+        answer = self._gate.redactor.answer(told)
+        with self._gate.flight():
+            await self._append([await _off_loop(lambda: output_event(self._gate, step, answer))])
+        return restore(answer, _returns(work))
+
+    async def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
+        """Ask a model once: `ask(request)`, async or plain, returns `clew.Turn(output, usage)` or a bare output.
+
+        The request is on disk before the model is asked, the answer before anything is done with it.
+        """
+        gate = self._gate
+        ticket = admit_turn(gate, request)
+        if ticket.replay is not None:
+            return ticket.replay.value
+        with gate.flight():
+            await self._append([ticket.start()])
+        try:
+            turn = heard(gate, await _asked(ask, request))
+        except BaseException:
+            with gate.flight():
+                await gate.journal.append_from_loop([turn_end(ticket.turn_id, None)])
+            raise
+        with gate.flight():
+            events = await _off_loop(lambda: answer_events(gate, ticket, turn))
+            await self._append(events)
+        return turn.output
+
+    async def _append(self, events: list[Any]) -> None:
+        met = await self._gate.journal.append_from_loop(events)
+        if met is not None:
+            raise met
+
+    def group(self, name: str = "group") -> "Group":
+        """Calls side by side: `async with run.group() as g: g.call(pay, …)`; then `g.results`, in call order."""
+        return Group(self, self._step_id(name))
+
+
+async def _asked(ask: Callable[[Any], Any], request: Any) -> Any:
+    """A model's answer, from a coroutine function on the loop or a plain one in a thread."""
+    if inspect.iscoroutinefunction(ask):
+        return await ask(request)
+    asked = in_own_thread(lambda: ask(request), "turn")
+    met = await through(asked)
+    if met is not None:
+        raise met
+    answer = asked.result()
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def _off_loop(work: Callable[[], Any]) -> Any:
+    done = SYNCS.submit(work)
+    met = await through(done)
+    value = done.result()
+    if met is not None:
+        raise met
+    return value
+
+
+class Handle:
+    """One call of a group. `result()` is what it was told, once the group has ended."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.fault: BaseException | None = None
+
+    def result(self) -> Any:
+        """The answer, or its error raised."""
+        if self.fault is not None:
+            raise self.fault
+        return self.value
+
+
+class _Group:
+    """Calls side by side, each judged alone: one that fails neither ends nor hides the others."""
+
+    def __init__(self, run: Any, step: str) -> None:
+        self._run = run
+        self._place = here(run.run_id).inside(step)
+        self._handles: list[Handle] = []
+
+    @property
+    def results(self) -> list[Any]:
+        """What the calls were told, in call order; the first error is raised."""
+        return [handle.result() for handle in self._handles]
+
+    def _ticket(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Handle, Ticket]:
+        handle = Handle()
+        self._handles.append(handle)
+        return handle, self._run._gate.admit(tool, args, kwargs, self._place)
+
+    def _raise_stop(self) -> None:
+        """An open effect among them stops the agent."""
+        for handle in self._handles:
+            if isinstance(handle.fault, Stop):
+                raise handle.fault
+
+
+class Group(_Group):
+    """A group of an async run."""
+
+    def __init__(self, run: Run, step: str) -> None:
+        super().__init__(run, step)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> "Group":
+        return self
+
+    def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Handle:
+        """Start one call; its place among its equals is given now, whenever it ends."""
+        handle, ticket = self._ticket(tool, args, kwargs)
+        self._tasks.append(asyncio.ensure_future(_into(handle, pass_async(self._run._gate, ticket))))
+        return handle
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        met = None
+        for task in self._tasks:
+            while not task.done():
+                try:
+                    await asyncio.wait([task])
+                except asyncio.CancelledError as cancelled:
+                    met = cancelled
+                    for child in self._tasks:
+                        child.cancel()
+        if met is not None:
+            raise met
+        if fault is None:
+            self._raise_stop()
+
+
+async def _into(handle: Handle, work: Coroutine[Any, Any, Any]) -> None:
+    try:
+        handle.value = await work
+    except BaseException as fault:
+        handle.fault = fault
+
+
+class SyncRun(_Recorded):
+    """A run as a plain agent sees it; everything blocks the calling thread. As `Run` otherwise."""
+
+    def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool through the gate; as `Run.call`."""
+        self._gate.poll()
+        return pass_sync(self._gate, self._admit(tool, args, kwargs))
+
+    def step(self, name: str, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Do a named unit of work once; as `Run.step`."""
+        self._gate.poll()
+        step = self._step_id(name)
+        replayed, value = self._replayed_step(step, work)
+        if replayed:
+            return value
+        token = HERE.set(here(self.run_id).inside(step))
+        try:
+            told = record_result(work(*args, **kwargs))
+        finally:
+            HERE.reset(token)
+        answer = self._gate.redactor.answer(told)
+        with self._gate.flight():
+            self._gate.journal.append([output_event(self._gate, step, answer)])
+        return restore(answer, _returns(work))
+
+    def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
+        """Ask a model once; as `Run.turn`."""
+        gate = self._gate
+        gate.poll()
+        ticket = admit_turn(gate, request)
+        if ticket.replay is not None:
+            return ticket.replay.value
+        with gate.flight():
+            gate.journal.append([ticket.start()])
+        try:
+            turn: Turn = heard(gate, ask(request))
+        except BaseException:
+            with gate.flight():
+                gate.journal.append([turn_end(ticket.turn_id, None)])
+            raise
+        with gate.flight():
+            gate.journal.append(answer_events(gate, ticket, turn))
+        return turn.output
+
+    def group(self, name: str = "group") -> "SyncGroup":
+        """Calls side by side, each in a thread: `with run.group() as g: g.call(pay, …)`; then `g.results`."""
+        return SyncGroup(self, self._step_id(name))
+
+
+class SyncGroup(_Group):
+    """A group of a plain run."""
+
+    def __init__(self, run: SyncRun, step: str) -> None:
+        super().__init__(run, step)
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> "SyncGroup":
+        return self
+
+    def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Handle:
+        """Start one call in a thread of its own."""
+        handle, ticket = self._ticket(tool, args, kwargs)
+        context = contextvars.copy_context()
+
+        def body() -> None:
+            try:
+                handle.value = context.run(pass_sync, self._run._gate, ticket)
+            except BaseException as fault:
+                handle.fault = fault
+
+        thread = threading.Thread(target=body, name=f"clew-{ticket.facts.step_id}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return handle
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for thread in self._threads:
+            thread.join()
+        if fault is None:
+            self._raise_stop()
+

@@ -1,0 +1,284 @@
+"""Tools and agents as their authors declare them. Declaring touches nothing; what a call needs is read off once."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+import msgspec
+
+from clew.core import capability as capabilities
+from clew.core.capability import Capability
+from clew.core.canon import fingerprint
+from clew.core.effect import ProbeFacts
+from clew.core.ids import call_short, call_uuid, check_name, effect_key
+from clew.core.resume import Fingerprint, Offered
+from clew.core.review import Verdict
+from clew.errors import Usage
+
+Body = Callable[..., Any]
+ProbeBody = Callable[["Call"], Any]
+Policy = Callable[["Call"], "str | None"]
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Returned by a tool that did its work and found that it failed: an answer with `isError`, not an unknown end."""
+
+    message: str
+    value: Any = None
+
+
+class Call:
+    """One start of one call, as the tool and its probe see it.
+
+    Attributes:
+        key: The idempotency key `run:step:call`; the same on every attempt.
+        uuid: A UUIDv5 of the key, for systems that want one.
+        short: 16 characters of the key's hash, for short reference fields.
+        attempt: Counted from 1.
+        tool: The tool's name.
+        arguments: The call's arguments as JSON.
+        workspace: The folder that workspace tools may touch, as text.
+    """
+
+    __slots__ = ("arguments", "attempt", "key", "run_id", "tool", "workspace")
+
+    def __init__(
+        self, key: str, *, tool: str = "", attempt: int = 1, arguments: Mapping[str, Any] | None = None,
+        workspace: str = ".",
+    ) -> None:  # fmt: skip
+        self.key = key
+        self.run_id = key.partition(":")[0]
+        self.tool = tool
+        self.attempt = attempt
+        self.arguments: Mapping[str, Any] = arguments or {}
+        self.workspace = workspace
+
+    @classmethod
+    def loose(cls, name: str = "loose", *, workspace: str = ".", **arguments: Any) -> "Call":
+        """A call outside of any run, to try a tool by hand."""
+        return cls(effect_key("loose", f"{name}-1", "c1"), tool=name, arguments=arguments, workspace=workspace)
+
+    @property
+    def uuid(self) -> str:
+        """A UUIDv5 of the key."""
+        return str(call_uuid(self.key))
+
+    @property
+    def short(self) -> str:
+        """16 lower-case characters of the key's hash."""
+        return call_short(self.key)
+
+
+class Tool:
+    """A function and what it says of its effect. Callable as the function it wraps."""
+
+    def __init__(
+        self, body: Body, *, name: str | None = None, effect: str = "", replay: str = "", probe: ProbeBody | None = None,
+        in_doubt_s: float | None = None, window_s: float | None = None, timeout_s: float | None = None,
+        nothing_happened_on: Sequence[type[BaseException]] = (), secret: bool = False,
+        paths: Callable[..., Sequence[str]] | Sequence[str] = (), expects: Callable[..., Any] | None = None,
+        builtin: bool = False,
+    ) -> None:  # fmt: skip
+        self.body = body
+        self.name = check_name(name or _name_of(body), "tool")
+        self.capability: Capability = capabilities.resolve(self.name, effect, replay, builtin=builtin)
+        self.probe = probe
+        self.in_doubt_s = in_doubt_s
+        self.window_s = window_s
+        self.timeout_s = timeout_s
+        self.nothing_happened_on = tuple(nothing_happened_on)
+        self.secret = secret
+        self.paths = paths
+        self.expects = expects
+        self.signature = _signature(body)
+        self.takes_call = _takes_call(self.signature)
+        self.returns = _return_annotation(body)
+        self.is_async = inspect.iscoroutinefunction(body) or inspect.iscoroutinefunction(getattr(body, "__call__", None))  # noqa: B004 -- asks for a coroutine method, not whether it can be called
+        self.__name__ = self.name
+        self.__doc__ = body.__doc__
+        _check_declared(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, outside of any gate."""
+        return self.body(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name} effect={self.capability.effect} replay={self.capability.replay}>"
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by name, defaults left out. `Usage` (`invalid_arguments`) when they do not fit."""
+        try:
+            bound = self.signature.bind(*((None, *args) if self.takes_call else args), **kwargs)
+        except TypeError as fault:
+            raise Usage(
+                f"tool {self.name!r}: {fault}",
+                code="invalid_arguments",
+                next="Give the arguments that the tool's signature names; nothing was started.",
+                tool=self.name,
+            ) from None
+        return _by_name(bound, self.takes_call)
+
+    def offered(self) -> Offered:
+        """The tool as a resume plan sees it."""
+        return Offered(self.capability, probe_name(self.probe), self.in_doubt_s or 0.0, self.window_s)
+
+    def probe_facts(self) -> ProbeFacts | None:
+        """How an open attempt of it can be asked after."""
+        return None if self.probe is None else ProbeFacts(probe_name(self.probe), self.in_doubt_s or 0.0)
+
+
+def probe_name(probe: ProbeBody | None) -> str:
+    """A probe's name, empty when there is none."""
+    return "" if probe is None else _name_of(probe)
+
+
+def _name_of(body: Body) -> str:
+    return str(getattr(body, "__name__", type(body).__name__))
+
+
+@overload
+def tool(body: Body, /) -> Tool: ...
+@overload
+def tool(
+    *, name: str | None = ..., effect: str = ..., replay: str = ..., probe: ProbeBody | None = ...,
+    in_doubt_s: float | None = ..., window_s: float | None = ..., timeout_s: float | None = ...,
+    nothing_happened_on: Sequence[type[BaseException]] = ..., secret: bool = ...,
+    paths: Callable[..., Sequence[str]] | Sequence[str] = ..., expects: Callable[..., Any] | None = ...,
+) -> Callable[[Body], Tool]: ...  # fmt: skip
+def tool(body: Body | None = None, /, **declared: Any) -> Any:
+    """Declare a tool.
+
+    Args:
+        body: The function, when used without brackets: an external effect that is never repeated by itself.
+        declared: `effect` (`none`, `workspace`, `external`), `replay` (`safe`, `idempotent`), `probe` with
+            `in_doubt_s` (seconds a request may still land), `window_s` (seconds the other side remembers a key),
+            `timeout_s`, `nothing_happened_on` (exceptions that prove it), `secret`, `paths`, `expects`, `name`.
+
+    Raises:
+        Usage: `invalid_tool` when the declaration contradicts itself.
+
+    Source:
+        DESIGN §5.
+    """
+    if body is not None:
+        return Tool(body)
+    return lambda function: Tool(function, **declared)
+
+
+def as_tool(given: Any) -> Tool:
+    """A declared tool as it is; any other callable as an undeclared one."""
+    if isinstance(given, Tool):
+        return given
+    if not callable(given):
+        raise _invalid(repr(given), "it cannot be called")
+    return Tool(given)
+
+
+class Agent:
+    """A function that runs with a `Run`, the tools it may call, and what its author declared."""
+
+    def __init__(
+        self, body: Body, *, tools: Sequence[Any] = (), name: str | None = None,
+        config: Mapping[str, Any] | None = None, policy: Policy | None = None, secrets: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.body = body
+        self.name = check_name(name or _name_of(body), "agent")
+        self.tools = {found.name: found for found in map(as_tool, tools)}
+        self.config = dict(config or {})
+        self.policy = policy
+        self.secrets = tuple(secrets)
+        self.is_async = inspect.iscoroutinefunction(body)
+        if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
+            raise Usage(
+                f"agent {self.name!r} is a generator",
+                code="invalid_agent",
+                next="Make it a plain or an async function that returns its output.",
+            )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself."""
+        return self.body(*args, **kwargs)
+
+    def fingerprint(self) -> Fingerprint:
+        """What the author declared, part by part."""
+        policy = "full" if self.policy is None else getattr(self.policy, "__name__", type(self.policy).__name__)
+        return Fingerprint(fingerprint({"name": self.name}), fingerprint(self.config), fingerprint({"policy": policy}))
+
+
+def agent(body: Body | None = None, /, **declared: Any) -> Any:
+    """Declare an agent: `tools`, and what makes it this one: `name`, `config={…}`, `policy`, `secrets` to redact.
+
+    Raises:
+        Usage: `invalid_agent` for a generator.
+    """
+    if body is not None:
+        return Agent(body)
+    return lambda function: Agent(function, **declared)
+
+
+def as_agent(given: Any) -> Agent:
+    """A declared agent as it is; any other function as one without tools declared."""
+    return given if isinstance(given, Agent) else Agent(given)
+
+
+def _signature(body: Body) -> inspect.Signature:
+    try:
+        return inspect.signature(body, eval_str=True)
+    except (NameError, TypeError, ValueError):
+        return inspect.signature(body)
+
+
+def _takes_call(signature: inspect.Signature) -> bool:
+    """Does the first parameter want the call? By its annotation, or by its name when it has none."""
+    first = next(iter(signature.parameters.values()), None)
+    if first is None:
+        return False
+    if first.annotation is inspect.Parameter.empty:
+        return first.name == "call"
+    return first.annotation is Call or str(first.annotation).rpartition(".")[2] == "Call"
+
+
+def _return_annotation(body: Body) -> Any:
+    annotation = _signature(body).return_annotation
+    return Any if annotation is inspect.Signature.empty or isinstance(annotation, str) else annotation
+
+
+def _by_name(bound: inspect.BoundArguments, takes_call: bool) -> dict[str, Any]:
+    """Bound arguments as one object; the call itself left out, `**extra` spread."""
+    arguments: dict[str, Any] = {}
+    for number, (name, value) in enumerate(bound.arguments.items()):
+        if takes_call and number == 0:
+            continue
+        kind = bound.signature.parameters[name].kind
+        arguments.update(value if kind is inspect.Parameter.VAR_KEYWORD else {name: value})
+    return arguments
+
+
+def _check_declared(found: Tool) -> None:
+    effect, replay = found.capability.effect, found.capability.replay
+    if inspect.isgeneratorfunction(found.body) or inspect.isasyncgenfunction(found.body):
+        raise _invalid(found.name, "it is a generator")
+    if found.capability.resolution == "fallback":
+        raise _invalid(found.name, f"its effect or replay is not known: {', '.join(found.capability.issues)}")
+    if effect not in ("none", "workspace") and found.probe is not None and found.in_doubt_s is None:
+        raise _invalid(found.name, "a probe on an external effect needs in_doubt_s")
+    if effect not in ("none", "workspace") and replay == "idempotent" and found.window_s is None:
+        raise _invalid(found.name, "an idempotent external effect needs window_s")
+    numbers = {"in_doubt_s": found.in_doubt_s, "window_s": found.window_s, "timeout_s": found.timeout_s}
+    for name, number in numbers.items():
+        if number is not None and number < 0:
+            raise _invalid(found.name, f"{name} is negative")
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in found.signature.parameters.values()):
+        raise _invalid(found.name, "it takes *args, which have no names in a record")
+
+
+def _invalid(name: str, why: str) -> Usage:
+    return Usage(
+        f"tool {name!r} cannot be declared: {why}",
+        code="invalid_tool",
+        next="Correct the declaration; see the README's part on tools.",
+        tool=name,
+    )
+
+
+__all__ = ["Agent", "Call", "Failed", "Tool", "Verdict", "agent", "as_agent", "as_tool", "tool"]

@@ -1,0 +1,90 @@
+"""Asking a model through the gate: the request is a record, then the answer, so that no turn is paid twice."""
+
+from typing import Any
+
+import msgspec
+
+from clew.core.answers import Answer, beside, inline, is_long, json_text
+from clew.core.canon import fingerprint
+from clew.core.events import Event, agent_start, turn_end
+from clew.core.jsonable import record_result, to_json
+from clew.core.metrics import Usage
+from clew.core.records import Payload
+from clew.errors import Refused, Storage
+from clew.runtime.gate import Gate
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What a model answered, and what its provider said it used; leave `usage` out when it said nothing."""
+
+    output: Any
+    usage: Usage | None = None
+
+
+class TurnTicket(msgspec.Struct, frozen=True):
+    """One admitted turn: its id, its request's fingerprint, and the answer when it is replayed."""
+
+    turn_id: str
+    fingerprint: str
+    replay: Answer | None = None
+
+    def start(self) -> Event:
+        """The record of the request."""
+        return agent_start(self.turn_id, self.fingerprint)
+
+
+def admit_turn(gate: Gate, request: Any) -> TurnTicket:
+    """Let a turn in: a recorded one with its answer, or a new one.
+
+    Raises:
+        Stop: the gate has closed, the time is used up, or the agent diverged.
+        Usage: `value_not_json` when the request is not JSON.
+    """
+    gate.check_time()
+    asked = fingerprint(to_json(request))
+    try:
+        recorded = gate.claims.turn(asked)
+    except Refused as fault:
+        gate.diverge(fault)
+        raise
+    if recorded is None:
+        return TurnTicket(gate.next_turn(), asked)
+    replay = None if recorded.answer is None else gate.read_answer(recorded.answer)
+    return TurnTicket(recorded.turn_id, asked, replay)
+
+
+def heard(gate: Gate, given: Any) -> Turn:
+    """What was answered, as JSON and redacted; a bare value is a turn without usage."""
+    turn = given if isinstance(given, Turn) else Turn(given)
+    return Turn(gate.redactor.answer(record_result(turn.output)), turn.usage)
+
+
+def answer_events(gate: Gate, ticket: TurnTicket, turn: Turn) -> list[Event]:
+    """The records of an answer; blocking when it is long and goes beside the journal.
+
+    Raises:
+        Storage: `result_not_kept` when it could not be kept; the turn stays without an answer.
+    """
+    usage: Payload | None = None if turn.usage is None else msgspec.to_builtins(turn.usage)
+    return [output_event(gate, ticket.turn_id, turn.output), turn_end(ticket.turn_id, usage or None)]
+
+
+def output_event(gate: Gate, step: str, value: Any) -> Event:
+    """The event of a turn's or a step's answer.
+
+    Raises:
+        Storage: `result_not_kept`.
+    """
+    answer, text = Answer(value), json_text(value)
+    if not is_long(text):
+        return inline(step, answer, text)
+    data = text.encode()
+    digest = gate.save(data)
+    if digest is None:
+        raise Storage(
+            f"the answer of {step!r} ({len(data)} bytes) could not be kept",
+            code="result_not_kept",
+            next="Make room in the home's folder, then resume the run.",
+            step=step,
+        )
+    return beside(step, answer, text, digest, len(data))

@@ -1,0 +1,716 @@
+"""What each event does to a state, and what it may not do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clew.core import events
+from clew.core.answers import Answer, beside
+from clew.core.capability import resolve
+from clew.core.compose import Move
+from clew.core.events import Event
+from clew.core.happenings import HAPPENINGS, is_recorded_value
+from clew.errors import Corrupt
+from tests.histories import (
+    CHARGE,
+    EDIT,
+    LOOK,
+    RUN,
+    Scribe,
+    approval,
+    completed,
+    decided,
+    denied,
+    facts,
+    paused,
+    proposed,
+    returned,
+    review,
+    started,
+    told,
+)
+
+CALL = facts()
+DIGEST = "d" * 64
+
+
+def run(*appends: list[Event]) -> Scribe:
+    """A run in which this was said."""
+    scribe = Scribe().born()
+    for append in appends:
+        scribe.say(*append)
+    return scribe
+
+
+def refused(scribe: Scribe, *said: Event) -> Corrupt:
+    """Say what must not be said."""
+    with pytest.raises(Corrupt) as error:
+        scribe.compose(*said)
+    return error.value
+
+
+def tried(scribe: Scribe, *said: Event) -> str:
+    """The code of the refusal, if it is one."""
+    try:
+        scribe.compose(*said)
+    except Corrupt as error:
+        return error.code
+    return ""
+
+
+def changed(event: Event, **members: Any) -> Event:
+    """An event with other members; `...` takes one out."""
+    return {name: value for name, value in {**event, **members}.items() if value is not ...}
+
+
+IN_DOUBT = [started(CALL), [events.effect_receipt(CALL, "unknown")]]
+NOT_KEPT = [started(CALL), [events.effect_receipt(CALL, "committed", persistence="failed")]]
+WITHHELD = [started(CALL), [events.effect_receipt(CALL, "committed", persistence="withheld")]]
+
+
+# Every event: what is missing.
+
+TEMPLATES: dict[str, Callable[[], tuple[Scribe, Event]]] = {
+    "tool_call": lambda: (run(), proposed(CALL)[0]),
+    "capability_resolved": lambda: (run([proposed(CALL)[0]]), proposed(CALL)[1]),
+    "effect_receipt": lambda: (run(proposed(CALL)), events.effect_receipt(CALL, "started")),
+    "tool_attempt": lambda: (
+        run(*IN_DOUBT, [review(CALL, "did_not_happen")]),
+        events.tool_attempt(CALL, 2, "started"),
+    ),
+    "step_output": lambda: (run(), events.step_output("plan-1", "1")),
+    "tool_result": lambda: (run(started(CALL), returned(CALL)[:2]), returned(CALL)[2]),
+    "effect_review": lambda: (run(*IN_DOUBT), review(CALL, "happened")),
+    "agent_start": lambda: (run(), events.agent_start("turn-1", "f")),
+    "turn_end": lambda: (run([events.agent_start("turn-1", "f")]), events.turn_end("turn-1", None)),
+    "approval_required": lambda: (run(), approval(CALL)),
+    "approval_resolved": lambda: (run([approval(CALL)]), decided()),
+    "leg_ended": lambda: (run(), events.leg_ended(1)),
+    "control": lambda: (run(), events.control("k1", "f", "accepted")),
+}
+OPTIONAL = {"agent", "isError", "usage", "runId", "args", "previousReceiptId", "evidence", "resultRecorded", "reviewId"}
+OPTIONAL_OF = {
+    "effect_receipt": {"tool", "turnId", "runId"},
+    "tool_result": {"tool", "turnId"},
+    "capability_resolved": {"tool"},
+}
+REQUIRED = [
+    (kind, name)
+    for kind, template in TEMPLATES.items()
+    for name in template()[1]
+    if name != "type" and name not in OPTIONAL | OPTIONAL_OF.get(kind, set())
+]
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_an_event_as_clew_writes_it_is_taken(kind: str) -> None:
+    """Else the refusals below would prove nothing."""
+    scribe, event = TEMPLATES[kind]()
+
+    assert kind == scribe.say(event).batch.records[0].payload["event"]["type"]
+
+
+@pytest.mark.parametrize(("kind", "name"), REQUIRED)
+def test_an_event_without_one_of_its_members_is_refused(kind: str, name: str) -> None:
+    """Nothing is defaulted on read (promise 4)."""
+    scribe, event = TEMPLATES[kind]()
+
+    assert "record" in refused(scribe, changed(event, **{name: ...})).message
+
+
+@pytest.mark.parametrize(("kind", "name"), REQUIRED)
+@pytest.mark.parametrize("value", [None, [], True, "x", ""], ids=repr)
+def test_an_event_that_says_something_else_is_refused_or_says_it_of_itself(kind: str, name: str, value: Any) -> None:
+    """A member of another type never crashes a reader."""
+    scribe, event = TEMPLATES[kind]()
+    code = tried(scribe, changed(event, **{name: value}))
+
+    assert code in ("run_state_corrupt", "effect_receipt_conflict", "review_conflict", "")
+    assert code or isinstance(value, str)
+
+
+def test_every_event_that_moves_a_state_has_its_case_here() -> None:
+    """A new event must be refused when it is broken, too."""
+    assert set(HAPPENINGS) - {"agent_end"} == set(TEMPLATES)
+
+
+# Calls.
+
+
+def test_a_call_is_counted_and_waits() -> None:
+    """It is pending until it has its answer."""
+    state = run(proposed(CALL)).state
+
+    assert (["pay-1"], 1, 1) == (
+        [call.step_id for call in state.pending.values()],
+        state.metrics.tool_calls,
+        state.numbers.get("pay"),
+    )
+
+
+def test_arguments_that_were_redacted_are_marked() -> None:
+    """A probe must not ask with what only looks like the true ones."""
+    scribe = run([changed(proposed(CALL)[0], args={"order": "[redacted]"})], [events.error("x", fatal=False)])
+
+    assert [True] == [call.redacted for call in scribe.state.calls.values()]
+    assert [False] == [call.redacted for call in run(proposed(CALL)).state.calls.values()]
+
+
+@pytest.mark.parametrize("key", [f"{RUN}:pay-1:c2", f"{RUN}:pay-2:c1", "other:pay-1:c1", f"{RUN}:pay-1"])
+def test_a_key_follows_from_run_step_and_call(key: str) -> None:
+    """Promise 3: one key."""
+    error = refused(run(), changed(proposed(CALL)[0], idempotencyKey=key))
+
+    assert "does not follow" in error.message
+
+
+@pytest.mark.parametrize("name", ["stepId", "callId"])
+def test_a_name_that_cannot_be_part_of_a_key_is_refused_as_corrupt(name: str) -> None:
+    """A reader's error is about the journal, not about its own arguments."""
+    error = refused(run(), changed(proposed(CALL)[0], **{name: "a:b"}))
+
+    assert "run_state_corrupt" == error.code
+
+
+@pytest.mark.parametrize(
+    "before",
+    [proposed(CALL), [events.step_output("pay-1", "1")], [events.agent_start("pay-1", "f")]],
+    ids=["call", "step", "turn"],
+)
+def test_a_step_id_is_taken_once(before: list[Event]) -> None:
+    """Two calls under one key would be one effect."""
+    error = refused(run(before), proposed(CALL)[0])
+
+    assert "'pay-1' is taken" in error.message
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        proposed(facts(2))[0],
+        events.effect_receipt(CALL, "started"),
+        events.agent_start("turn-1", "f"),
+        events.agent_end("done"),
+    ],
+    ids=lambda event: event["type"],
+)
+def test_nothing_new_begins_while_aborting(event: Event) -> None:
+    """Abort means: receipts and answers of what started before, nothing else."""
+    scribe = run(proposed(CALL))
+    scribe.say(Move("REQUEST_ABORT", "asked"))
+    error = refused(scribe, event)
+
+    assert "while the operation is aborting" in error.message
+
+
+def test_what_started_before_is_kept_while_aborting() -> None:
+    """What is known of an effect is never thrown away."""
+    scribe = run(started(CALL))
+    scribe.say(Move("REQUEST_ABORT", "asked"))
+    scribe.say(*returned(CALL))
+
+    assert [] == scribe.state.unsettled()
+
+
+def test_call_ids_of_ours_are_counted_over_the_run_and_others_are_not() -> None:
+    """A later leg goes on from the highest."""
+    own = facts(7)
+    framework = changed(proposed(facts(8))[0], callId="call_x9", idempotencyKey=f"{RUN}:pay-8:call_x9")
+    state = run([proposed(own)[0]], [framework], [proposed(facts(3))[0]]).state
+
+    assert (7, 8) == (state.numbers.get("call"), state.numbers.get("pay"))
+
+
+def test_a_name_without_a_number_is_not_counted() -> None:
+    """Only numbered steps need to go on from one."""
+    state = run([events.step_output("plan", "1")], [events.step_output("plan-x", "1")]).state
+
+    assert [] == list(state.numbers.items())
+
+
+# Receipts.
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("runId", "other"),
+        ("turnId", "turn-9"),
+        ("stepId", "pay-2"),
+        ("callId", "c2"),
+        ("tool", "look"),
+        ("argumentsFingerprint", "f" * 64),
+        ("capabilityFingerprint", "f" * 64),
+        ("version", 2),
+    ],
+)
+def test_a_receipt_is_bound_to_its_call(member: str, value: Any) -> None:
+    """It can never speak for another one (#115)."""
+    right = events.effect_receipt(CALL, "started")
+    error = refused(run(proposed(CALL)), changed(right, binding={**right["binding"], member: value}))
+
+    assert "effect_receipt_conflict" == error.code
+
+
+def test_a_receipt_under_another_key_is_refused() -> None:
+    """Promise 3."""
+    error = refused(run(proposed(CALL)), changed(events.effect_receipt(CALL, "started"), idempotencyKey="k"))
+
+    assert "effect_receipt_conflict" == error.code
+
+
+def test_a_receipt_before_its_capability_is_refused() -> None:
+    """What may happen after a crash must be on disk before anything starts."""
+    error = refused(run([proposed(CALL)[0]]), events.effect_receipt(CALL, "started"))
+
+    assert "effect_receipt_conflict" == error.code
+
+
+@pytest.mark.parametrize("status", ["not_started", "started", "committed", "unknown"])
+def test_a_receipt_is_given_once(status: Any) -> None:
+    """An attempt has one end; a second receipt of it is a contradiction (#114)."""
+    appends = {
+        "not_started": [[*proposed(CALL), events.effect_receipt(CALL, "not_started")]],
+        "started": [started(CALL)],
+        "committed": NOT_KEPT,
+        "unknown": IN_DOUBT,
+    }[status]
+    error = refused(run(*appends), events.effect_receipt(CALL, status))
+
+    assert "effect_receipt_conflict" == error.code
+
+
+@pytest.mark.parametrize("status", ["committed", "unknown"])
+def test_an_end_needs_a_start(status: Any) -> None:
+    """What never started cannot have ended."""
+    error = refused(run(proposed(CALL)), events.effect_receipt(CALL, status))
+
+    assert "effect_receipt_conflict" == error.code
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"attempt": 1}, "another id"),
+        ({"attempt": 3}, "another id"),
+        ({"attemptId": f"{CALL.key}#3"}, "another id"),
+        ({"attempt": 3, "attemptId": f"{CALL.key}#3"}, "cannot follow attempt 1"),
+        ({"tool": "look"}, "another call"),
+        ({"argumentsFingerprint": "f" * 64}, "another call"),
+        ({"status": "committed"}, "cannot follow"),
+    ],
+    ids=str,
+)
+def test_a_second_attempt_is_bound_to_its_call(changes: dict[str, Any], why: str) -> None:
+    """It keeps the key, the tool and the arguments."""
+    scribe, event = TEMPLATES["tool_attempt"]()
+    error = refused(scribe, changed(event, **changes))
+
+    assert ("effect_receipt_conflict", True) == (error.code, why in error.message)
+
+
+@pytest.mark.parametrize(
+    "appends",
+    [
+        [started(CALL)],
+        IN_DOUBT,
+        NOT_KEPT,
+        WITHHELD,
+        [*IN_DOUBT, [review(CALL, "happened")]],
+        [*IN_DOUBT, [review(CALL, "give_up")]],
+        [*IN_DOUBT, [review(CALL, "did_not_happen", result_recorded=True)]],
+        [started(CALL), returned(CALL)],
+    ],
+    ids=["started", "unknown", "not kept", "withheld", "happened", "given up", "torn review", "answered"],
+)
+def test_a_second_attempt_needs_the_proof_that_the_first_did_not_happen(appends: list[list[Event]]) -> None:
+    """Promise 2."""
+    error = refused(run(*appends), events.tool_attempt(CALL, 2, "started"))
+
+    assert "effect_receipt_conflict" == error.code
+
+
+def test_a_second_attempt_counts_as_a_retry_and_uses_the_review_up() -> None:
+    """The settlement spoke of the first one."""
+    scribe, event = TEMPLATES["tool_attempt"]()
+    scribe.say(event)
+    (call,) = scribe.state.calls.values()
+
+    assert (2, "started", None, 1) == (call.attempt, call.status, call.review, scribe.state.metrics.retries)
+
+
+@pytest.mark.parametrize("capability", [CHARGE, EDIT], ids=lambda capability: capability.tool)
+def test_an_idempotent_call_may_start_again_while_open(capability: Any) -> None:
+    """The same key twice is one effect."""
+    call = facts(1, capability)
+    state = run(started(call), started(call, 2)).state
+
+    assert [call.key] == [found.key for found in state.unsettled()]
+
+
+def test_a_call_that_a_person_denied_may_start_as_its_second_attempt() -> None:
+    """It is asked anew on resume, and its key carries a receipt already."""
+    scribe = run([*proposed(CALL), events.effect_receipt(CALL, "not_started")])
+    scribe.say(events.tool_attempt(CALL, 2, "started"))
+
+    assert [2] == [call.attempt for call in scribe.state.unsettled()]
+
+
+# Answers.
+
+
+@pytest.mark.parametrize("appends", [IN_DOUBT, NOT_KEPT, WITHHELD], ids=["unknown", "not kept", "withheld"])
+def test_an_unknown_outcome_is_never_an_answer(appends: list[list[Event]]) -> None:
+    """Promise 2: only a settlement can bring the answer of such a call."""
+    error = refused(run(*appends), told(CALL))
+
+    assert "only a review can bring its answer" in error.message
+
+
+@pytest.mark.parametrize(
+    ("before", "event"),
+    [
+        ([started(CALL), returned(CALL)], told(CALL)),
+        ([[events.step_output("plan-1", "1")]], events.step_output("plan-1", "1")),
+        ([[events.agent_start("turn-1", "f")], [events.step_output("turn-1", "1")]], events.step_output("turn-1", "1")),
+    ],
+    ids=["call", "step", "turn"],
+)
+def test_a_step_is_answered_once(before: list[list[Event]], event: Event) -> None:
+    """What the agent was told is never changed."""
+    error = refused(run(*before), event)
+
+    assert "has its answer already" in error.message
+
+
+def test_an_answered_call_waits_no_more() -> None:
+    """Its prefix without `committed` is stable already."""
+    scribe = run(started(CALL), [told(CALL)])
+
+    assert ([], ["pay-1"]) == (list(scribe.state.pending.values()), scribe.state.completed_steps())
+
+
+def test_an_answer_beside_the_journal_is_known_by_its_digest() -> None:
+    """The plan must be able to miss it."""
+    scribe = run(started(CALL), [beside("pay-1", Answer(1), "1", DIGEST, 1)])
+
+    assert [DIGEST] == [call.answer.blob for call in scribe.state.calls.values() if call.answer]
+
+
+@pytest.mark.parametrize("blob", [None, "d", {}, {"sha256": 1}], ids=repr)
+def test_an_answer_whose_blob_cannot_be_read_is_refused(blob: Any) -> None:
+    """Its preview must never pass for the whole answer."""
+    error = refused(run(started(CALL)), {**told(CALL), "blob": blob})
+
+    assert "names no blob" in error.message
+
+
+def test_a_recorded_clock_reading_is_no_answer_of_a_step() -> None:
+    """Else three legs that only read the clock would look like progress."""
+    state = run([events.step_output("now-1", "1")], [events.step_output("plan.random-2", "1")]).state
+
+    assert (0, 0, 1) == (state.answers, state.metrics.steps_succeeded, state.numbers.get("now"))
+
+
+@pytest.mark.parametrize("step", ["now-1", "a.b.random-12", "uuid-1"])
+def test_recorded_values_are_told_by_their_ids(step: str) -> None:
+    """They ride in front of other appends."""
+    assert is_recorded_value(step)
+
+
+@pytest.mark.parametrize("step", ["know-1", "now", "now-1.plan-1", "plan-1"])
+def test_steps_are_not_taken_for_recorded_values(step: str) -> None:
+    """A step counts as progress."""
+    assert not is_recorded_value(step)
+
+
+def test_error_answers_count_as_failed_steps() -> None:
+    """Metrics say what happened."""
+    metrics = run(denied(CALL)).state.metrics
+
+    assert (1, 0, 1) == (metrics.steps_failed, metrics.steps_succeeded, metrics.tool_failures)
+
+
+def test_a_result_without_its_answer_is_refused() -> None:
+    """The note that there is an answer stands behind it."""
+    error = refused(run(started(CALL)), returned(CALL)[2])
+
+    assert "without its answer" in error.message
+
+
+@pytest.mark.parametrize("event", [returned(CALL)[2], review(CALL, "happened")], ids=lambda event: event["type"])
+def test_what_is_said_of_a_call_carries_its_key(event: Event) -> None:
+    """Promise 3: one key for call, receipt, attempt and review."""
+    scribe = run(started(CALL), [told(CALL)]) if event["type"] == "tool_result" else run(*IN_DOUBT)
+    error = refused(scribe, changed(event, idempotencyKey=facts(2).key))
+
+    assert "carries the key" in error.message
+
+
+# Reviews.
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"outcome": "maybe"}, "neither who nor what"),
+        ({"source": "rumour"}, "neither who nor what"),
+        ({"by": " "}, "names nobody"),
+        ({"reason": ""}, "names nobody"),
+        ({"attempt": 2}, "the last one is 1"),
+        ({"attempt": True}, "no whole number"),
+    ],
+    ids=str,
+)
+def test_a_review_says_who_what_and_why(changes: dict[str, Any], why: str) -> None:
+    """Nothing else than a named person, probe or tool decides."""
+    error = refused(run(*IN_DOUBT), changed(review(CALL, "happened"), **changes))
+
+    assert why in error.message
+
+
+def test_a_review_id_is_used_once() -> None:
+    """Repeated ids are refused."""
+    other = facts(2)
+    scribe = run(started(CALL), started(other), [review(CALL, "happened", review_id="r7")])
+    error = refused(scribe, review(other, "happened", review_id="r7"))
+
+    assert "'r7' is taken" in error.message
+
+
+@pytest.mark.parametrize("outcome", ["happened", "did_not_happen", "give_up"])
+def test_a_second_review_of_an_attempt_is_refused(outcome: str) -> None:
+    """It would contradict what was acted upon, or say nothing new."""
+    error = refused(run(*IN_DOUBT, [review(CALL, "give_up")]), review(CALL, outcome))
+
+    assert "review_conflict" == error.code
+
+
+@pytest.mark.parametrize(
+    "appends", [[proposed(CALL)], [started(CALL), returned(CALL)]], ids=["never started", "answered"]
+)
+def test_a_review_needs_something_to_settle(appends: list[list[Event]]) -> None:
+    """Settling what is settled would rewrite history."""
+    error = refused(run(*appends), review(CALL, "happened", 1))
+
+    assert error.code in ("run_state_corrupt", "review_conflict")
+
+
+def test_a_committed_effect_cannot_have_not_happened() -> None:
+    """It returned: that is known."""
+    error = refused(run(*NOT_KEPT), review(CALL, "did_not_happen"))
+
+    assert "review_conflict" == error.code
+
+
+def test_a_review_whose_result_was_torn_off_counts_as_not_given() -> None:
+    """The attempt is open still, and may be settled again."""
+    scribe = run(*IN_DOUBT, [review(CALL, "happened", result_recorded=True)])
+    doubtful = len(scribe.state.unsettled())
+    scribe.say(review(CALL, "happened", result_recorded=True), told(CALL))
+
+    assert (1, []) == (doubtful, scribe.state.unsettled())
+
+
+def test_a_lost_blob_may_be_told_anew() -> None:
+    """A result that nobody can read any more is given again by a person."""
+    scribe = run(started(CALL), [beside("pay-1", Answer(1), "1", DIGEST, 1), *returned(CALL)[1:]])
+    scribe.say(review(CALL, "happened", result_recorded=True), told(CALL))
+    (call,) = scribe.state.calls.values()
+
+    assert (None, 1) == (call.answer.blob if call.answer else "", scribe.state.answers)
+
+
+# Turns.
+
+
+def test_a_turn_that_was_asked_twice_was_paid_twice() -> None:
+    """The answer of the first is lost, and its usage counts as unmeasured."""
+    state = run([events.agent_start("turn-1", "f")], [events.agent_start("turn-1", "f")]).state
+
+    assert (1, 1) == (state.metrics.turns, state.metrics.unmeasured_turns)
+
+
+@pytest.mark.parametrize("asked", ["f", "g"])
+def test_an_answered_turn_is_not_asked_again(asked: str) -> None:
+    """Its answer is replayed."""
+    scribe = run([events.agent_start("turn-1", "f")], [events.step_output("turn-1", "1")])
+
+    assert "'turn-1' is taken" in refused(scribe, events.agent_start("turn-1", asked)).message
+
+
+def test_a_turn_is_one_request() -> None:
+    """Another one under its id would get its answer."""
+    error = refused(run([events.agent_start("turn-1", "f")]), events.agent_start("turn-1", "g"))
+
+    assert "'turn-1' is taken" in error.message
+
+
+@pytest.mark.parametrize("before", [proposed(CALL), [events.step_output("pay-1", "1")]], ids=["call", "step"])
+def test_a_turn_does_not_take_the_id_of_a_step(before: list[Event]) -> None:
+    """The step's answer would be lost behind it."""
+    error = refused(run(before), events.agent_start("pay-1", "f"))
+
+    assert "has the id of a step" in error.message
+
+
+@pytest.mark.parametrize(
+    "before",
+    [[], [[events.agent_start("turn-1", "f")], [events.step_output("turn-1", "1"), events.turn_end("turn-1", None)]]],
+    ids=["never begun", "ended"],
+)
+def test_a_turn_ends_once(before: list[list[Event]]) -> None:
+    """Usage is counted once per provider message."""
+    error = refused(run(*before), events.turn_end("turn-1", None))
+
+    assert "ends without having begun" in error.message
+
+
+def test_an_answered_turn_is_a_completed_step() -> None:
+    """It replays like a call."""
+    scribe = run(
+        [events.agent_start("turn-1", "f")], [events.step_output("turn-1", "1"), events.turn_end("turn-1", None)]
+    )
+
+    assert ["turn-1"] == scribe.state.completed_steps()
+
+
+# The end of the agent.
+
+
+def test_the_agent_does_not_end_over_an_unsettled_effect() -> None:
+    """Promise 8."""
+    error = refused(run(*IN_DOUBT), events.agent_end("done"))
+
+    assert f"{CALL.key!r} is unsettled" in error.message
+
+
+def test_the_agent_ends_once() -> None:
+    """Two outputs would be two runs."""
+    error = refused(run([events.agent_end("done")]), events.agent_end("done"))
+
+    assert "ends twice" in error.message
+
+
+@pytest.mark.parametrize(("output", "chars"), [("settled", 7), ({"a": 1}, 0), (None, 0)])
+def test_text_that_the_agent_returned_is_measured(output: Any, chars: int) -> None:
+    """Only text has a length."""
+    scribe = Scribe().born()
+    scribe.say(*completed(output))
+
+    assert chars == scribe.state.metrics.output_chars
+
+
+# Approvals.
+
+
+def test_an_approval_is_asked_for_once_by_name() -> None:
+    """A decision must have one question."""
+    error = refused(run([approval(CALL)]), approval(facts(2)))
+
+    assert "'a1' is taken" in error.message
+
+
+def test_an_approval_is_for_one_key() -> None:
+    """A permission must not move to another effect."""
+    error = refused(run(), changed(approval(CALL), idempotencyKey=facts(2).key))
+
+    assert "does not follow" in error.message
+
+
+@pytest.mark.parametrize(
+    ("before", "event"),
+    [
+        ([], decided()),
+        ([[approval(CALL)], [decided()]], decided()),
+        ([[approval(CALL)], [decided("a1", "deny")]], decided()),
+        ([[approval(CALL)]], decided("a1", "perhaps")),
+    ],
+    ids=["never asked", "again", "another way", "no decision"],
+)
+def test_an_approval_is_decided_once(before: list[list[Event]], event: Event) -> None:
+    """Nobody can change a decision that was acted upon."""
+    error = refused(run(*before), event)
+
+    assert "not open or not decided" in error.message
+
+
+# Legs and commands.
+
+
+def test_a_leg_ends_by_its_number() -> None:
+    """Only its own writer closes it."""
+    error = refused(run(), events.leg_ended(2))
+
+    assert "leg 2 is not the open one" in error.message
+
+
+def test_a_closed_leg_is_not_ended_again() -> None:
+    """There is no leg in which it could be said."""
+    scribe = Scribe().born()
+    scribe.say(*paused())
+
+    assert "outside of every leg" in refused(scribe, events.leg_ended(1)).message
+
+
+def test_a_command_goes_from_accepted_to_its_end() -> None:
+    """Both records are kept, the last one counts."""
+    scribe = run(
+        [events.control("k1", "f", "accepted", command={"kind": "pause"})], [events.control("k1", "f", "applied")]
+    )
+
+    assert ["applied"] == [event["state"] for event in scribe.state.controls.values()]
+
+
+@pytest.mark.parametrize(
+    ("before", "event"),
+    [
+        ("accepted", events.control("k1", "f", "accepted")),
+        ("accepted", events.control("k1", "g", "applied")),
+        ("applied", events.control("k1", "f", "applied")),
+        ("applied", events.control("k1", "f", "rejected")),
+        ("rejected", events.control("k1", "f", "accepted")),
+    ],
+    ids=str,
+)
+def test_a_command_id_is_taken_once(before: str, event: Event) -> None:
+    """The same command again is answered from the record; other content is a conflict."""
+    error = refused(run([events.control("k1", "f", before)]), event)
+
+    assert "'k1' is taken" in error.message
+
+
+def test_a_command_is_in_a_known_state() -> None:
+    """An unknown word decides nothing."""
+    error = refused(run(), events.control("k1", "f", "pondered"))
+
+    assert "in no known state" in error.message
+
+
+# Capabilities.
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"capability": {"tool": "pay"}},
+        {"recoveryDisposition": "replay_safe"},
+        {"capability": resolve("pay", "external", "unsafe").as_json()},
+    ],
+    ids=["no capability", "another disposition", "a disposition of another capability"],
+)
+def test_a_capability_is_whole_and_its_disposition_follows(changes: dict[str, Any]) -> None:
+    """It decides what may happen after a crash (#40)."""
+    error = refused(run([proposed(CALL)[0]]), changed(proposed(CALL)[1], **changes))
+
+    assert "run_state_corrupt" == error.code
+
+
+def test_a_capability_does_not_change() -> None:
+    """The recorded one decides an open attempt."""
+    other = facts(1, LOOK)
+    other.step_id, other.call_id = CALL.step_id, CALL.call_id
+    error = refused(run(proposed(CALL)), events.capability_resolved(other))
+
+    assert "effect_receipt_conflict" == error.code

@@ -1,0 +1,187 @@
+"""The account of a run and the result that a program gets."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from clew.core import events
+from clew.core.resume import Facts
+from clew.core.snapshot import RunResult, snapshot
+from clew.core.state import RunState
+from clew.errors import NotCompleted
+from tests.histories import (
+    BORN_MS,
+    LOOK,
+    RUN,
+    Scribe,
+    completed,
+    facts,
+    failed,
+    foreign,
+    paused,
+    proposed,
+    returned,
+    started,
+)
+from tests.strategies import History, histories
+
+CALL = facts()
+NOW = Facts(at_ms=BORN_MS)
+CONTRACT = [
+    "schemaVersion", "runId", "operation", "outcome", "metrics", "evaluation", "releaseReadiness", "trace",
+    "checkpoints", "artifacts", "extensions", "resumable",
+]  # fmt: skip
+OURS = ["review", "effects", "integrity", "legs"]
+
+
+def account(state: RunState, trace: Any = ()) -> dict[str, Any]:
+    return snapshot(state, NOW, trace=trace, integrity={"verdict": "clean"})
+
+
+def result(scribe: Scribe, **options: Any) -> RunResult:
+    return RunResult(scribe.state, output=None, account=lambda: account(scribe.state), **options)
+
+
+def in_doubt(*more: Any) -> Scribe:
+    scribe = Scribe().born()
+    scribe.say(*started(CALL))
+    scribe.say(*paused("unknown_effect"), *more)
+    return scribe
+
+
+@given(histories())
+def test_an_account_has_the_members_of_the_contract_and_ours_and_is_json(history: History) -> None:
+    """The same behind every door, whatever happened."""
+    found = account(history.state)
+
+    assert [*CONTRACT, *OURS] == list(found)
+    assert found == json.loads(json.dumps(found))
+
+
+@given(histories())
+def test_an_account_is_resumable_only_where_nothing_is_unsettled(history: History) -> None:
+    """It is what the plan says; without any tool offered, a person must settle first."""
+    found = account(history.state)
+
+    assert not found["resumable"] or not found["review"]
+
+
+def test_an_account_names_what_waits_for_a_person() -> None:
+    """One row an effect, with its key and when it started."""
+    found = account(in_doubt().state)
+
+    assert [(CALL.key, "started", "2026-11-29T14:00:01.000Z")] == [
+        (row["idempotencyKey"], row["status"], row["startedAt"]) for row in found["review"]
+    ]
+    assert ("unknown_effect", False) == (found["outcome"]["finishReason"], found["resumable"])
+
+
+def test_effects_are_the_calls_that_may_change_the_world() -> None:
+    """Looking is none."""
+    scribe = Scribe().born()
+    scribe.say(*proposed(facts(1, LOOK)))
+    scribe.say(*started(facts(2)))
+    scribe.say(*returned(facts(2)))
+
+    assert ["pay-2"] == [row["stepId"] for row in account(scribe.state)["effects"]]
+
+
+def test_a_run_in_motion_is_accounted_for_by_its_operation() -> None:
+    """It has no outcome yet, and nothing was evaluated."""
+    found = account(Scribe().born().state)
+
+    assert ({"status": "running", "finishReason": "running"}, [], False) == (
+        found["outcome"], found["evaluation"]["scenarioResults"], found["releaseReadiness"]["ready"],
+    )  # fmt: skip
+
+
+def test_a_finished_run_is_accounted_for_by_its_finish() -> None:
+    """What was recorded then is shown, not counted anew."""
+    scribe = Scribe().born()
+    scribe.say(*completed())
+    assert scribe.state.finish is not None
+    scribe.state.finish["evaluation"] = {"profile": "strict"}
+
+    assert ({"profile": "strict"}, "succeeded") == (
+        account(scribe.state)["evaluation"], account(scribe.state)["outcome"]["status"],
+    )  # fmt: skip
+
+
+def test_a_run_without_an_operation_has_none_in_its_account() -> None:
+    """A foreign journal may have been written before there were any."""
+    from clew.core.folding import fold
+
+    found = account(fold(foreign(("start", {})), "run-1"))
+
+    assert (None, [], False) == (found["operation"], found["legs"], found["resumable"])
+
+
+def test_usage_that_nobody_reported_is_null() -> None:
+    """Promise 9."""
+    scribe = Scribe().born()
+    scribe.say(events.agent_start("turn-1", "f"))
+    scribe.say(events.step_output("turn-1", "1"), events.turn_end("turn-1", None))
+    metrics = account(scribe.state)["metrics"]
+
+    assert (None, None, 1) == (metrics["tokens"], metrics["costUsd"], metrics["unmeasuredTurns"])
+
+
+def test_all_legs_are_in_the_account() -> None:
+    """Who ran it, since when, and what closed it."""
+    scribe = in_doubt()
+    scribe.opened("settle")
+    found = account(scribe.state)["legs"]
+
+    assert [(1, "pause"), (2, None)] == [(leg["number"], leg["closedBy"]) for leg in found]
+
+
+def test_the_trace_is_what_was_read() -> None:
+    """The fold keeps none of it."""
+    assert [{"sequence": 1}] == account(Scribe().born().state, trace=[{"sequence": 1}])["trace"]
+
+
+# Results.
+
+
+def test_a_completed_run_raises_nothing() -> None:
+    """A state is a result."""
+    scribe = Scribe().born()
+    scribe.say(*completed())
+    found = result(scribe)
+
+    assert found is found.raise_for_state()
+    assert (0, None, [], f"<RunResult {RUN} completed>") == (found.exit_code, found.reason, found.waiting, repr(found))
+
+
+def test_a_paused_run_says_what_it_waits_for() -> None:
+    """The code is that of the reason, and the next step is a command."""
+    found = result(in_doubt(), retry_in_s=5.0)
+    with pytest.raises(NotCompleted) as error:
+        found.raise_for_state()
+
+    assert ("run_paused", 21, [CALL.key]) == (
+        error.value.code, error.value.exit_code, [row["idempotencyKey"] for row in error.value.facts["waiting"]],
+    )  # fmt: skip
+    assert (f"<RunResult {RUN} paused (unknown_effect)>", 5.0) == (repr(found), found.retry_in_s)
+    assert "clew resume" in error.value.next
+
+
+def test_a_failed_run_does_not_offer_to_go_on() -> None:
+    """A terminal run never resumes."""
+    scribe = Scribe().born()
+    scribe.say(*failed("aborted"))
+    with pytest.raises(NotCompleted) as error:
+        result(scribe).raise_for_state()
+
+    assert ("run_failed", 3, False) == (error.value.code, error.value.exit_code, "resume" in error.value.next)
+
+
+def test_the_account_of_a_result_is_read_when_it_is_asked_for() -> None:
+    """It can be long, and the run may have gone on."""
+    scribe = Scribe().born()
+    found = result(scribe)
+    scribe.say(*completed())
+
+    assert "completed" == found.snapshot["operation"]["state"]

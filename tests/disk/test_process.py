@@ -1,0 +1,164 @@
+"""Who is alive, who is gone, and what cannot be told."""
+
+import os
+from typing import Any
+
+import pytest
+
+from clew.disk.process import Gone, identity, look, owner_state, parse_stat, prove_gone
+from tests.disk.living import living
+
+WAITER = "import sys; print('here', flush=True); sys.stdin.readline()"
+
+
+@pytest.fixture
+def here() -> dict[str, Any]:
+    return identity()
+
+
+def owner_of(pid: int, here: dict[str, Any]) -> dict[str, Any]:
+    return {**here, "pid": pid, "startTick": look(pid).start_tick}
+
+
+def test_an_identity_has_the_members_of_a_leg(here: dict[str, Any]) -> None:
+    """They are journaled and judged by other versions, so names and types are a contract."""
+    types = {name: type(value) for name, value in here.items()}
+
+    text = dict.fromkeys(["host", "machineId", "bootId", "pidNamespace", "user"], str)
+    assert types == {**text, "pid": int, "startTick": int}
+
+
+def test_this_process_is_alive(here: dict[str, Any]) -> None:
+    """The plainest case, by both questions."""
+    answers = (owner_state(here, here), prove_gone(here, here).answer)
+
+    assert answers == ("alive", "no")
+
+
+def test_a_stopped_process_is_not_gone(here: dict[str, Any]) -> None:
+    """It can go on and write; only its lock tells."""
+    with living(WAITER) as process:
+        process.says()
+        owner = owner_of(process.pid, here)
+        process.stop()
+
+        answers = (owner_state(owner, here), prove_gone(owner, here).answer)
+
+    assert answers == ("stopped", "no")
+
+
+def test_a_killed_process_is_gone(here: dict[str, Any]) -> None:
+    """The fact is the one that the journal quotes."""
+    with living(WAITER) as process:
+        process.says()
+        owner = owner_of(process.pid, here)
+        process.kill()
+
+        answers = (owner_state(owner, here), prove_gone(owner, here))
+
+    fact = f"no process {owner['pid']} with start tick {owner['startTick']}"
+    assert answers == ("gone", Gone("yes", fact))
+
+
+def test_a_zombie_is_gone(here: dict[str, Any]) -> None:
+    """It has a number still, but no descriptor: it can never write again."""
+    with living(WAITER) as process:
+        process.says()
+        owner = owner_of(process.pid, here)
+        process.process.send_signal(9)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+        answers = (owner_state(owner, here), prove_gone(owner, here))
+
+    assert answers == ("gone", Gone("yes", f"process {owner['pid']} is a zombie"))
+
+
+def test_a_number_that_was_given_again_is_another_process(here: dict[str, Any]) -> None:
+    """Numbers come round; the start tick tells two processes apart, and no clock is asked."""
+    owner = {**here, "startTick": here["startTick"] - 1}
+
+    answers = (owner_state(owner, here), prove_gone(owner, here).answer)
+
+    assert answers == ("gone", "yes")
+
+
+def test_another_boot_ended_every_process(here: dict[str, Any]) -> None:
+    """Whatever number it had, and whoever has that number now."""
+    owner = {**here, "bootId": "5f0c2c1e-7a11-4c55-9c41-2b1d0a7be001"}
+
+    answers = (owner_state(owner, here), prove_gone(owner, here).answer)
+
+    assert answers == ("gone", "yes")
+
+
+def test_another_pid_namespace_counts_only_with_the_lock(here: dict[str, Any]) -> None:
+    """A reader cannot see into it; who holds the lock knows that no descriptor is left there."""
+    owner = {**here, "pidNamespace": "1"}
+
+    answers = (owner_state(owner, here), prove_gone(owner, here).answer)
+
+    assert answers == ("elsewhere", "yes")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"host": "other"},
+        {"machineId": "other"},
+        {"host": None},
+        {"pid": "812"},
+        {"pid": -1},
+        {"pid": True},
+        {"startTick": 1.5},
+        {"bootId": 1},
+        {"pidNamespace": None},
+    ],
+)
+def test_what_is_of_another_machine_or_unreadable_cannot_be_told(here: dict[str, Any], change: dict[str, Any]) -> None:
+    """A guess here would give one run two writers; a person decides instead."""
+    owner = {**here, **change}
+
+    answers = (owner_state(owner, here), prove_gone(owner, here).answer)
+
+    assert answers == ("elsewhere", "cannot_tell")
+
+
+def test_a_machine_without_an_id_cannot_tell_another_boot_from_another_machine(here: dict[str, Any]) -> None:
+    """Containers often have none, and their host names repeat."""
+    nameless = {**here, "machineId": ""}
+
+    answer = prove_gone({**nameless, "bootId": "other"}, nameless).answer
+
+    assert answer == "cannot_tell"
+
+
+def test_a_number_beyond_all_numbers_is_nobody(here: dict[str, Any]) -> None:
+    """A damaged leg must not end in a traceback."""
+    assert owner_state({**here, "pid": 10**30}, here) == "gone"
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("812 (python) S", "alive"),
+        ("812 (a) Z 1 (b) R", "alive"),
+        ("812 (x y) T", "stopped"),
+        ("812 (python) t", "stopped"),
+        ("812 (python) Z", "zombie"),
+        ("812 (python) X", "zombie"),
+    ],
+)
+def test_a_stat_line_is_read_behind_its_last_bracket(text: str, state: str) -> None:
+    """The name in it is the process's own choice, and may look like fields."""
+    line = f"{text} 1 2 3 0 -1 4 5 6 7 8 9 10 11 12 20 0 1 0 918273 0 0"
+
+    seen = parse_stat(line)
+
+    assert (seen.state, seen.start_tick) == (state, 918273)
+
+
+def test_a_zombie_with_threads_lives() -> None:
+    """Its main thread ended, but the others still have the journal open."""
+    seen = parse_stat("812 (python) Z 1 2 3 0 -1 4 5 6 7 8 9 10 11 12 20 0 3 0 918273 0 0")
+
+    assert seen.state == "alive"

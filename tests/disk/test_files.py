@@ -304,3 +304,39 @@ def test_threads_that_publish_do_not_meet_in_a_temp_file(tmp_path: Path) -> None
         thread.join()
 
     assert (len(set((tmp_path / "x").read_bytes())), os.listdir(tmp_path)) == (1, ["x"])
+
+
+def test_a_users_file_keeps_its_mode_and_a_new_one_gets_the_umasks(tmp_path: Path) -> None:
+    """A script that is rewritten must still run, and a receipt be readable by whoever reads the others."""
+    for name, mode in (("script", 0o751), ("secret", 0o600)):
+        (tmp_path / name).write_bytes(b"old")
+        (tmp_path / name).chmod(mode)
+    before = os.umask(0o026)
+    try:
+        for name in ("script", "secret", "new"):
+            files.republish(tmp_path / name, b"new")
+    finally:
+        os.umask(before)
+
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+
+    assert modes == {"script": 0o751, "secret": 0o600, "new": 0o640}
+
+
+def test_the_longest_name_can_be_published(tmp_path: Path) -> None:
+    """The temp file beside it must not need a longer one."""
+    name = "ä" * 127
+
+    files.publish(tmp_path / name, b"x")
+
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_temp_file_is_known_by_its_name(tmp_path: Path) -> None:
+    """What a crash left behind is no content; what a user named alike is."""
+    temp, fd = files.exclusive(tmp_path / "x.txt")
+    os.close(fd)
+
+    known = [files.is_temp(name) for name in (temp.name, ".x.tmp", "x.12-3.tmp", ".x.12-3.tmp.txt")]
+
+    assert known == [True, False, False, False]

@@ -180,9 +180,10 @@ def test_a_journal_that_somebody_else_touched_stops_its_writer(
 ) -> None:
     """At the next append at the latest, and before an effect starts."""
     path, data = lab.path("r1"), lab.raw("r1")
-    if change in ("removed", "replaced"):
+    if change == "removed":
         path.unlink()
     if change == "replaced":
+        path.rename(lab.root / "moved")
         path.write_bytes(data)
     if change in ("grown", "cut"):
         os.truncate(path, len(data) + (1 if change == "grown" else -1))

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import itertools
 import os
+import re
 import stat
 import sys
 import time
@@ -19,6 +20,7 @@ from clew.errors import Storage
 
 PIECE = 1 << 20
 _TEMP_NUMBERS = itertools.count(1)
+_TEMP_NAME = re.compile(r"\..+\.\d+-\d+\.tmp", re.ASCII | re.DOTALL)
 
 if sys.platform == "win32":
     _BASE = os.O_BINARY | os.O_NOINHERIT
@@ -57,8 +59,24 @@ def publish_new(path: Path, data: bytes) -> bool:
     return True
 
 
-def _publish(path: Path, data: bytes, name: Callable[[Path, Path], None]) -> None:
-    temp, fd = exclusive(path)
+def republish(path: Path, data: bytes) -> None:
+    """As `publish`, for a user's own file: it keeps its mode; a new one gets what the user's umask leaves.
+
+    Raises:
+        Storage: as `publish`.
+    """
+    kept = mode_of(path)
+
+    def name(temp: Path, path: Path) -> None:
+        if kept is not None:
+            os.chmod(temp, kept)
+        _replace(temp, path)
+
+    _publish(path, data, name, 0o666 if kept is None else kept)
+
+
+def _publish(path: Path, data: bytes, name: Callable[[Path, Path], None], mode: int = 0o600) -> None:
+    temp, fd = exclusive(path, mode)
     try:
         fill(fd, data, path)
         closing, fd = fd, -1
@@ -72,16 +90,22 @@ def _publish(path: Path, data: bytes, name: Callable[[Path, Path], None]) -> Non
     sync_folder(path.parent)
 
 
-def exclusive(path: Path) -> tuple[Path, int]:
+def exclusive(path: Path, mode: int = 0o600) -> tuple[Path, int]:
     """A new temp file beside `path`, open to append, that nobody else has."""
     while True:
-        temp = path.with_name(f".{path.name}.{os.getpid()}-{next(_TEMP_NUMBERS)}.tmp")
+        # Cut, so that the longest name that a file may have leaves room for a temp file beside it.
+        temp = path.with_name(f".{path.name[:40]}.{os.getpid()}-{next(_TEMP_NUMBERS)}.tmp")
         try:
-            return temp, os.open(temp, _BORN, 0o600)
+            return temp, os.open(temp, _BORN, mode)
         except FileExistsError:
             continue
         except OSError as error:
             raise failure(error, path, "write") from error
+
+
+def is_temp(name: str) -> bool:
+    """Is it the name of such a temp file, in use or left behind by a crash?"""
+    return _TEMP_NAME.fullmatch(name) is not None
 
 
 def discard(temp: Path, fd: int) -> None:
@@ -250,6 +274,16 @@ def size_of(path: Path) -> int | None:
     if stat.S_ISLNK(found.st_mode):
         raise link_refused(path)
     return found.st_size
+
+
+def mode_of(path: Path) -> int | None:
+    """The permissions of a file (the lowest nine bits); None when there is no such file."""
+    try:
+        return stat.S_IMODE(os.lstat(path).st_mode) & 0o777
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise failure(error, path, "look at") from error
 
 
 def read_bytes(path: Path, limit: int) -> bytes | None:

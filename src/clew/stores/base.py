@@ -149,8 +149,11 @@ class RunStore(Protocol):
         """Give birth to a journal, locked, with its first append. `Refused` (`run_id_conflict`) if the id exists."""
         ...
 
-    def open(self, run_id: str, *, wait_s: float = 2.0) -> RunWriter:
-        """Take the journal's lock. `NotFound` (`unknown_run`), `Held` (`run_state_locked`) after `wait_s` seconds."""
+    def open(self, run_id: str, *, wait_s: float = 2.0, ignore_head: bool = False) -> RunWriter:
+        """Take the journal's lock. `NotFound` (`unknown_run`), `Held` (`run_state_locked`) after `wait_s` seconds.
+
+        `ignore_head` is for a person who accepts what a journal lost: it is read as it is, and its head starts anew.
+        """
         ...
 
     def read(self, run_id: str) -> Reading:
@@ -195,6 +198,62 @@ class RunStore(Protocol):
 
     def answered(self, run_id: str, control_id: str) -> CommandAnswer | None:
         """The answer to a command, once there is one."""
+        ...
+
+
+class FileBytes(msgspec.Struct, frozen=True):
+    """The beginning of a file, and how long the whole is."""
+
+    data: bytes
+    size_bytes: int
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """Paths of files; `more` when there are others, `unread` what could not be looked into."""
+
+    paths: tuple[str, ...]
+    more: bool = False
+    unread: tuple[str, ...] = ()
+
+
+class Workspace(Protocol):
+    """The one folder whose files tools may touch. Every path is judged where its links really lead.
+
+    Paths are relative to the folder. `Refused` (`outside_workspace`) is raised before anything is touched: for a path
+    that leads out of the folder, into a home or into a `.git`; `not_a_file` where no file is or can be.
+
+    Source:
+        DESIGN §3, toolkit; issue "Toolkit".
+    """
+
+    @property
+    def root(self) -> str:
+        """The folder, as text."""
+        ...
+
+    def resolve(self, path: str) -> str:
+        """Where a path really leads; a link inside the folder is followed. Nothing need be there."""
+        ...
+
+    def read(self, path: str, limit: int) -> FileBytes:
+        """At most `limit` bytes from the beginning. `NotFound` (`file_missing`)."""
+        ...
+
+    def listing(self, pattern: str, limit: int) -> Listing:
+        """At most `limit` files that match, folder by folder, in each by the code points of the names.
+
+        `*`, `?` and `[…]` stay within one name, `**` is any number of folders. A link to a folder is not followed.
+        """
+        ...
+
+    def write(self, path: str, data: bytes) -> str:
+        """Make this the file's whole content, durably: after a crash it is the old content or this. Returns the path.
+
+        Parent folders are made; a file that is replaced keeps its mode.
+
+        Raises:
+            Storage: the machine refused; after `durability_barrier_failed` the new content may stand.
+        """
         ...
 
 

@@ -69,8 +69,8 @@ class FileRunStore:
         writer.adopt(batch.last, batch.chain)
         return writer
 
-    def open(self, run_id: str, *, wait_s: float = 2.0) -> "FileRunWriter":
-        """Take the journal's lock.
+    def open(self, run_id: str, *, wait_s: float = 2.0, ignore_head: bool = False) -> "FileRunWriter":
+        """Take the journal's lock; `ignore_head` reads it as it is, and its head starts anew.
 
         Raises:
             NotFound: `unknown_run`. Held: `run_state_locked` after `wait_s` seconds, with the holder.
@@ -84,7 +84,8 @@ class FileRunStore:
         if file is None:
             raise self._held(run_id)
         try:
-            return FileRunWriter(run_id, file, self._run_folder(run_id), self.head(run_id))
+            head = None if ignore_head else self.head(run_id)
+            return FileRunWriter(run_id, file, self._run_folder(run_id), head)
         except BaseException:
             file.close()
             raise

@@ -79,17 +79,17 @@ class MemoryRunStore:
         journal = _Journal(bytearray(batch.data))
         journal.lock.acquire()
         self._journals[run_id] = journal
-        writer = MemoryRunWriter(run_id, journal, self.owner_state)
+        writer = MemoryRunWriter(run_id, journal, self.owner_state, None)
         writer.note_legs(batch)
         writer.adopt(batch.last, batch.chain)
         return writer
 
-    def open(self, run_id: str, *, wait_s: float = 2.0) -> "MemoryRunWriter":
+    def open(self, run_id: str, *, wait_s: float = 2.0, ignore_head: bool = False) -> "MemoryRunWriter":
         """Take the lock of a journal. `NotFound` (`unknown_run`), `Held` (`run_state_locked`)."""
         journal = self._existing(run_id)
         if not journal.lock.acquire(timeout=wait_s):
             raise self._held(run_id)
-        return MemoryRunWriter(run_id, journal, self.owner_state)
+        return MemoryRunWriter(run_id, journal, self.owner_state, None if ignore_head else journal.head)
 
     def read(self, run_id: str) -> JournalReading:
         """Read without lock. `NotFound` (`unknown_run`)."""
@@ -164,10 +164,13 @@ class MemoryRunStore:
 class MemoryRunWriter:
     """The one writer of a journal in memory (`stores.base.RunWriter`)."""
 
-    def __init__(self, run_id: str, journal: _Journal, owner_state: Callable[[dict[str, Any]], OwnerState]) -> None:
+    def __init__(
+        self, run_id: str, journal: _Journal, owner_state: Callable[[dict[str, Any]], OwnerState], head: Head | None
+    ) -> None:
         self.run_id = run_id
         self.nonces: set[str] = set()
         self._journal = journal
+        self._head = head
         self._owner_state = owner_state
         self._reading: JournalReading | None = None
         self._sequence = 0
@@ -178,7 +181,7 @@ class MemoryRunWriter:
     def read(self) -> JournalReading:
         """Read what stands before this writer's first append."""
         self._require_sound()
-        self._reading = JournalReading(self.run_id, self._journal, self._journal.head)
+        self._reading = JournalReading(self.run_id, self._journal, self._head)
         return self._reading
 
     def prove(self, owner: dict[str, Any]) -> tuple[Proof, ...]:
@@ -251,8 +254,8 @@ class MemoryRunWriter:
         """Replace the head by one that is at least as far, and names nothing that is not acknowledged."""
         self._require_sound()
         assert head.sequence <= self._sequence, "a head is a lower bound"
-        assert self._journal.head is None or head.sequence >= self._journal.head.sequence, "a head never goes back"
-        self._journal.head = head
+        assert self._head is None or head.sequence >= self._head.sequence, "a head never goes back"
+        self._head = self._journal.head = head
 
     def close(self) -> None:
         """Let the lock go. Safe to call twice."""

@@ -1,0 +1,100 @@
+"""Folders that belong to a user: where a path really leads, what stands there, what lies in a folder, new folders."""
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from clew.disk.failures import failure
+from clew.disk.files import is_link, sync_folder
+
+Kind = Literal["file", "folder", "link", "other"]
+
+
+def real(path: Path) -> Path:
+    """The absolute path with every link followed as far as there are any; what does not exist stays as it is.
+
+    Raises:
+        ValueError: no file can have this path.
+    """
+    _check_spelled(path)
+    return Path(os.path.realpath(path))
+
+
+def kind_of(path: Path) -> Kind | None:
+    """What stands at a path, itself and not what a link leads to; None when there is nothing."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "link"
+        raise failure(error, path, "look at") from error
+    return "link" if is_link(path) else _kind(mode)
+
+
+def _kind(mode: int) -> Kind:
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "file" if stat.S_ISREG(mode) else "other"
+
+
+def entries(folder: Path) -> list[tuple[str, Kind]]:
+    """Names and kinds in a folder, by the code points of the names; what vanishes meanwhile is left out."""
+    try:
+        with os.scandir(folder) as found:
+            names = sorted(entry.name for entry in found)
+    except OSError as error:
+        raise failure(error, folder, "list") from error
+    kinds = ((name, kind_of(folder / name)) for name in names)
+    return [(name, kind) for name, kind in kinds if kind is not None]
+
+
+@contextmanager
+def new_folders(folder: Path) -> Iterator[None]:
+    """The folder and all above it are there, and stay through a power cut; those made go again if the block fails.
+
+    Raises:
+        Storage: when they cannot be made.
+    """
+    made: list[Path] = []
+    try:
+        made.extend(path for path in reversed((folder, *folder.parents)) if _make(path))
+        yield
+    except BaseException:
+        for path in reversed(made):
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def _make(path: Path) -> bool:
+    try:
+        if path.is_dir():
+            return False
+        path.mkdir()
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise failure(error, path, "make folder") from error
+    sync_folder(path.parent)
+    return True
+
+
+if sys.platform == "win32":
+
+    def _check_spelled(path: Path) -> None:
+        for part in path.parts[1:]:
+            if ":" in part or Path(part).is_reserved():
+                raise ValueError(f"{part!r} names a device or a stream")
+
+else:
+
+    def _check_spelled(path: Path) -> None:
+        os.fspath(path).encode()

@@ -1,0 +1,98 @@
+"""Where a path of a user's really leads, what stands there, and new folders on the way."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clew.disk import tree
+from clew.errors import Storage
+from tests.disk.living import calls_of
+
+
+def test_every_link_on_the_way_is_followed(tmp_path: Path) -> None:
+    """A path is judged by where it ends, and a link in its middle decides that."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "one").symlink_to("real")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+
+    found = tree.real(tmp_path / "two" / "new.txt")
+
+    assert found == tmp_path.resolve() / "real" / "new.txt"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800", "a\udc80"])
+def test_what_no_name_can_hold_is_refused(tmp_path: Path, name: str) -> None:
+    """Such a text never becomes a path by chance."""
+    with pytest.raises(ValueError):  # noqa: PT011 -- the system words it
+        tree.real(tmp_path / name)
+
+
+def test_kinds_are_of_the_thing_itself(tmp_path: Path) -> None:
+    """A link is told apart from what it leads to, a pipe from a file: reading one would wait for ever."""
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    names = ["file", "folder", "link", "loop", "loop/x", "pipe", "nothing", "file/x"]
+
+    found = [tree.kind_of(tmp_path / name) for name in names]
+
+    assert found == ["file", "folder", "link", "link", "link", "other", None, None]
+
+
+def test_a_name_that_the_machine_does_not_take_is_said(tmp_path: Path) -> None:
+    """It is neither there nor can it be made."""
+    with pytest.raises(Storage) as told:
+        tree.kind_of(tmp_path / ("x" * 300))
+
+    assert told.value.facts["errno"] == "ENAMETOOLONG"
+
+
+def test_entries_come_by_the_code_points_of_their_names(tmp_path: Path) -> None:
+    """A listing that is cut must be cut at the same place on every machine."""
+    for name in ("b", "é", "B", "a.txt", "a"):
+        (tmp_path / name).touch()
+
+    found = [name for name, _ in tree.entries(tmp_path)]
+
+    assert found == ["B", "a", "a.txt", "b", "é"]
+
+
+def test_a_folder_that_cannot_be_listed_is_said(tmp_path: Path) -> None:
+    """An unread folder is not an empty one."""
+    with pytest.raises(Storage):
+        tree.entries(tmp_path / "nothing")
+
+
+def test_new_folders_are_synced_into_their_parents(tmp_path: Path) -> None:
+    """Otherwise the file that is written below them vanishes with them."""
+
+    def make() -> None:
+        with tree.new_folders(tmp_path / "a" / "b"):
+            pass
+
+    calls = calls_of(make)
+
+    assert calls == ["mkdir", "fsync", "mkdir", "fsync"]
+
+
+def test_folders_made_for_nothing_go_again(tmp_path: Path) -> None:
+    """A deed that failed leaves the tree as it was; folders that stood before stay."""
+    (tmp_path / "old").mkdir()
+
+    with pytest.raises(RuntimeError), tree.new_folders(tmp_path / "old" / "new" / "newer"):
+        raise RuntimeError
+
+    assert os.listdir(tmp_path / "old") == []
+
+
+def test_a_folder_below_a_file_cannot_be_made(tmp_path: Path) -> None:
+    """The machine's refusal arrives as one of ours."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(Storage), tree.new_folders(tmp_path / "file" / "below"):
+        pass
+
+    assert os.listdir(tmp_path) == ["file"]

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import bank
+
 import clew
 from clew.toolkit import read_file, write_file
 
@@ -82,7 +83,7 @@ pay_unasked = clew.tool(
 async def settle_orders(run: clew.Run, prompt: str, paying: clew.Tool) -> str:
     """Settle the orders of the file that the prompt names last."""
     folder = Path(os.path.relpath(HERE, run.workspace)).as_posix()
-    text = await run.call(read_file, path=f"{folder}/{prompt.split()[-1]}")
+    text = await run.call(read_file, path=f"{folder}/{prompt.rsplit(maxsplit=1)[-1]}")
     lines, settled = [], 0
     for row in csv.DictReader(io.StringIO(text)):
         order, cents = row["order"], int(row["cents"])

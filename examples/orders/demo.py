@@ -6,11 +6,13 @@ processes are real, and the counts at the end come from the service's own databa
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import bank
@@ -39,12 +41,20 @@ class Service:
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[-1]
 
-    def wait_for_payment(self, number: int) -> str:
+    def wait_for_payment(self, number: int, payer: "subprocess.Popen[str]") -> str:
         """Until so many payments are committed; the answer to the last one has not been sent yet."""
         assert self.process.stdout is not None
+        threading.Thread(target=self._close_after, args=[payer], daemon=True).start()
         for _ in range(number):
             line = self.process.stdout.readline()
+            if not line:
+                raise Off(f"the agent ended with {payer.poll()} before it had paid {number} orders")
         return line.strip()
+
+    def _close_after(self, payer: "subprocess.Popen[str]") -> None:
+        """A payer that ends by itself will not pay any more: nobody is to wait for it."""
+        if payer.wait() != -signal.SIGKILL:
+            self.process.terminate()
 
     def drain(self) -> None:
         """Read its output to the end of its life, so that it never waits for a reader."""
@@ -71,19 +81,22 @@ class Stage:
         """`clew run` in a process of its own."""
         return subprocess.Popen(self.command("run", f"agent.py:{agent}", "settle orders.csv"), **self.around())
 
-    def clew(self, *arguments: str, expect: int = 0) -> str:
+    def clew(self, *arguments: str, expect: int = 0) -> None:
         """One command, shown with its output; its exit code must be as expected."""
-        shown = " ".join(word if word.replace("-", "").isalnum() or word[:1] in "@-" else repr(word) for word in arguments)
-        say(f"$ clew {shown}")
-        done = subprocess.run(self.command(*arguments), **self.around(), capture_output=True, check=False)
-        print((done.stderr + done.stdout).rstrip(), flush=True)
+        say(f"$ clew {shlex.join(arguments)}")
+        print(self.ask(*arguments, expect=expect).rstrip(), flush=True)
+
+    def ask(self, *arguments: str, expect: int = 0) -> str:
+        """What one command says; with `--json` on stdout alone."""
+        apart = subprocess.PIPE if "--json" in arguments else subprocess.STDOUT
+        done = subprocess.run(self.command(*arguments), **self.around(), stdout=subprocess.PIPE, stderr=apart, check=False)
         if done.returncode != expect:
-            raise Off(f"clew {shown}: exit {done.returncode}, expected {expect}")
-        return done.stdout
+            raise Off(f"clew {shlex.join(arguments)}: exit {done.returncode}, expected {expect}: {done.stdout}")
+        return str(done.stdout)
 
     def command(self, *arguments: str) -> list[str]:
         """The command line of `clew`, from the environment that runs this."""
-        return [sys.executable, "-m", "clew", *arguments]
+        return [sys.executable, "-m", "clew.cli", *arguments]
 
     def around(self) -> dict[str, object]:
         """Where and how it runs."""
@@ -93,7 +106,7 @@ class Stage:
         """Start the agent and end it with SIGKILL when the third payment is in the books and not in the journal."""
         say(f"$ clew run agent.py:{agent} 'settle orders.csv'")
         running = self.start(agent)
-        committed = self.service.wait_for_payment(FATAL_PAYMENT)
+        committed = self.service.wait_for_payment(FATAL_PAYMENT, running)
         running.send_signal(signal.SIGKILL)
         running.wait()
         self.service.drain()
@@ -101,8 +114,8 @@ class Stage:
 
     def count(self) -> None:
         """Compare orders, payments, receipts, state and chain; fail loudly when one is off."""
-        account = json.loads(self.clew("show", "@last", "--json"))
-        verdict = json.loads(self.clew("verify", "@last", "--json"))
+        self.clew("verify", "@last")
+        account = json.loads(self.ask("show", "@last", "--json"))
         with (self.folder / "orders.csv").open(encoding="utf-8") as file:
             orders = sorted(line.split(",")[0] for line in file.read().splitlines()[1:])
         paid = sorted(payment["order"] for payment in bank.payments(self.service.database))
@@ -113,7 +126,7 @@ class Stage:
         print(f"  receipts on disk           {len(receipts)}")
         print(f"  state                      {state}")
         print(f"  effects without a verdict  {len(account['review'])}")
-        print(f"  chain verified             {verdict}")
+        print(f"  legs                       {len(account['legs'])}")
         if paid != orders or receipts != orders:
             raise Off(f"orders {orders}, paid {paid}, receipts {receipts}")
         if state != "completed" or account["review"] or not (self.folder / "summary.md").is_file():

@@ -179,6 +179,14 @@ def test_an_end_says_what_became_of_its_answer(persistence: str) -> None:
 # Starts.
 
 
+def test_a_refused_start_is_an_attempt_of_its_own() -> None:
+    """journal.md §1: under one key nothing follows `not_started`, so the start that comes after all is attempt 2."""
+    refused = call("not_started")
+
+    assert "effect_receipt_conflict" == refusal(refused, 1, "started")[0]
+    assert (2, True) == (receipt(refused, 2, "started").attempt, receipt(refused, 2, "started").open)
+
+
 def test_a_start_uses_up_its_review() -> None:
     """DESIGN §5: a "did not happen" allows one start; killed again, the question is open again."""
     found = call("started", "did_not_happen", "started")
@@ -289,10 +297,11 @@ def test_a_torn_review_can_be_given_again() -> None:
     assert (True, None, "r2") == (torn.open, torn.settled_by, again.review.review_id if again.review else "")
 
 
-def test_what_was_answered_needs_no_review() -> None:
+@pytest.mark.parametrize("outcome", ["happened", "did_not_happen", "give_up"])
+def test_what_was_answered_needs_no_review(outcome: str) -> None:
     """The agent was told; what is learnt later does not change it (DESIGN §2, answer)."""
     with pytest.raises(Illegal, match="there is nothing to settle"):
-        reviewed(answered(call("started"), ANSWER), 1, review("did_not_happen"))
+        reviewed(answered(call("started"), ANSWER), 1, review(outcome))
 
 
 def test_a_committed_effect_cannot_have_not_happened() -> None:
@@ -335,6 +344,13 @@ def test_a_second_answer_is_refused() -> None:
     """DESIGN §2: an answer is replayed as told; there is one."""
     with pytest.raises(Illegal, match="step 'pay-1' has its answer already"):
         answered(answered(call("started"), ANSWER), ANSWER)
+
+
+@pytest.mark.parametrize("status", ["unknown", "committed"])
+def test_an_attempt_that_ended_without_an_answer_gets_it_from_a_review_alone(status: str) -> None:
+    """Promise 2: an answer out of nowhere would make an unknown outcome known, with nobody to vouch for it."""
+    with pytest.raises(Illegal, match=f"call 'c1' is {status}; only a review can bring its answer"):
+        answered(call("started", status), ANSWER)
 
 
 def test_an_answer_completes_the_review_that_announced_it() -> None:

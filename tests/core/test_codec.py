@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.chain import genesis
+from clew.core.chain import genesis, link
 from clew.core.codec import (
     MAX_APPEND,
     BadLine,
@@ -376,6 +376,26 @@ def test_a_wrong_member_is_refused_behind_a_right_chain_as_well() -> None:
     """The chain proves who wrote a line before whom, not that the line is a record."""
     batch = encode_append(RUN, after=0, chain=genesis(RUN), drafts=[say()], timestamp=TIME, event_ids=[" "])
     with pytest.raises(BadLine, match="eventId is blank"):
+        LineReader(RUN).feed(batch.data[:-1])
+
+
+@pytest.mark.parametrize(
+    "spoilt", [b'{"a":1,"a":1}', b'{"a":{"b":1,"b":2}}', b'{"a":NaN}', b'{"a":1e400}', b'{"a":"\xff"}']
+)
+def test_a_line_that_is_not_strict_json_is_refused_behind_a_right_chain_as_well(spoilt: bytes) -> None:
+    """msgspec reads some of these, and two readers would read them differently."""
+    line = encode({}).data[:-1].replace(b"{}", spoilt)
+    before, end = line[: line.index(b',"chain"')], b',"append":1}'
+    value = link(genesis(RUN), before, end).encode()
+    with pytest.raises(BadLine, match="not strict JSON"):
+        LineReader(RUN).feed(before + b',"chain":"' + value + b'"' + end)
+
+
+@pytest.mark.parametrize("payload", [None, [], "x", 1])
+def test_a_payload_that_is_no_object_is_refused_behind_a_right_chain_as_well(payload: Any) -> None:
+    """Everything above this floor reads members of it."""
+    batch = encode(payload)
+    with pytest.raises(BadLine, match="its payload"):
         LineReader(RUN).feed(batch.data[:-1])
 
 

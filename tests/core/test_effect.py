@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from clew.core import effect, events
 from clew.core.answers import Answer, ErrorAnswer, Unrecorded, read_answer
 from clew.core.capability import Capability
+from clew.core.compose import Move
 from clew.core.effect import (
     Allow,
     Answered,
@@ -35,6 +36,7 @@ from clew.core.effect import (
     Walk,
 )
 from clew.core.events import CallFacts, Event
+from clew.core.resume import Facts, prepare_run_resume
 from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened
 from clew.core.times import format_ms
 from tests.histories import (
@@ -50,7 +52,9 @@ from tests.histories import (
     overconfident,
     prefixes,
     read,
+    refold,
 )
+from tests.histories import review as review_of
 
 BANK = ProbeFacts("find_payment", 30)
 FAILED = Raised("ValueError", "no")
@@ -362,6 +366,13 @@ def test_a_recorded_call_is_not_proposed_again() -> None:
     assert [["started"], ["step_output", "committed", "tool_result"]] == found.words
 
 
+def test_a_call_that_was_torn_before_its_capability_is_given_it() -> None:
+    """It decides what may happen after the next crash, so it stands before the start."""
+    found = resumed(Returned(1), earlier=[CALLED[:1]], resolved=False)
+
+    assert ["capability_resolved", "started"] == found.words[0]
+
+
 def test_a_recorded_free_call_writes_only_its_answer() -> None:
     """There is nothing else to say of it."""
     look = facts(1, LOOK)
@@ -378,20 +389,33 @@ def test_a_call_that_a_person_denied_starts_as_its_second_attempt() -> None:
     assert "tool_attempt" == found.appends[0][0]["type"]
 
 
-def test_a_rerun_keeps_the_key_and_asks_nobody() -> None:
-    """The idempotent attempt was authorised when it first started."""
+def rerun(*said: Any) -> Walked:
+    """An idempotent call of which an earlier leg left an attempt open."""
     charge = facts(1, CHARGE)
-    opened = [
-        events.tool_call(charge, arguments()),
-        events.capability_resolved(charge),
-        events.effect_receipt(charge, "started"),
-    ]
-    found = resumed(Returned(1), earlier=[opened], capability=CHARGE, attempt=1, rerun=True)
+    proposal = [events.tool_call(charge, arguments()), events.capability_resolved(charge)]
+    opened = [*proposal, events.effect_receipt(charge, "started")]
+    return resumed(*said, earlier=[opened], capability=CHARGE, attempt=1, rerun=True)
 
-    assert [f"{charge.key}#2"] * 2 == [
-        event["attemptId"] for append in found.appends for event in append if "attemptId" in event
-    ]
-    assert not any(isinstance(need, Ask) for need in found.needs)
+
+def test_a_rerun_keeps_the_key() -> None:
+    """The other side knows the effect by it."""
+    names = [event["attemptId"] for append in rerun(Returned(1)).appends for event in append if "attemptId" in event]
+
+    assert [f"{facts(1, CHARGE).key}#2"] * 2 == names
+
+
+def test_a_rerun_says_that_it_is_one() -> None:
+    """The idempotent attempt was authorised when it first started."""
+    found = rerun(FAILED, CannotTell("down"))
+
+    assert [True] == [need.again for need in found.needs if isinstance(need, Ask)]
+
+
+def test_a_rerun_that_is_denied_is_no_answer() -> None:
+    """The first attempt is still open, whatever the policy says of a second."""
+    found = rerun(Deny("no"))
+
+    assert ([], Closing("unknown_effect", "no")) == (found.words, found.end)
 
 
 def test_an_open_attempt_of_an_earlier_leg_is_asked_after_first() -> None:
@@ -499,6 +523,19 @@ def test_waiting_for_what_may_still_land_is_told_to_the_caller() -> None:
     found = asked(DidNotHappen(), in_doubt_s=3600)
 
     assert CannotTell("not there yet; a request may still land for 3600 s", 3600.0) == found.end
+
+
+def test_a_wait_that_is_cut_short_ends_the_asking() -> None:
+    """A run that is to pause does not wait for a minute first."""
+    steps = effect.ask(BANK, 1, BORN_MS)
+    next(steps)
+    steps.send(BORN_MS)
+    steps.send(CannotTell("down"))
+    steps.send(BORN_MS)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(True)
+
+    assert CannotTell("down", 5.0) == stop.value.value
 
 
 def test_a_probe_is_not_asked_again_sooner_than_now() -> None:
@@ -660,6 +697,28 @@ def test_a_secret_answer_is_never_written(world: World) -> None:
 def test_death_at_any_line_of_any_append_is_never_taken_for_success(world: World) -> None:
     """Whatever was torn, the plan claims nothing that is not proved, and the run does not complete over a doubt."""
     assert [] == [wrong for prefix in prefixes(world.scribe.data) for wrong in overconfident(prefix)]
+
+
+@given(worlds(), st.data())
+def test_a_run_that_died_at_any_line_goes_on_by_its_plan(world: World, data: st.DataObject) -> None:
+    """What the plan says may be done is what the journal takes; a settled doubt is never a dead end."""
+    prefix = data.draw(st.sampled_from(list(prefixes(world.scribe.data))[2:]))
+    scribe = Scribe()
+    scribe.state, scribe.data, scribe._count = refold(prefix), prefix, 1000
+    scribe.opened("resume", Move("PAUSE", "process_interrupted"), Move("RESUME"))
+    known = scribe.state.calls.get(world.call.step_id)
+    if known is not None and known.unsettled and known.open:
+        scribe.say(review_of(world.call, "did_not_happen", known.attempt))
+        known = scribe.state.calls.get(world.call.step_id)
+    plan = {step.step_id: step.decision for step in prepare_run_resume(scribe.state, None, Facts(at_ms=0)).steps}
+    if plan.get(world.call.step_id, "run") != "run":
+        return
+    options: dict[str, Any] = {} if known is None else {"recorded": True, "resolved": known.capability is not None}
+    attempt = 0 if known is None else known.attempt
+    found = drive(Walk(world.call, arguments(), attempt=attempt, **options), Script(Returned(1)), scribe=scribe)
+
+    assert Answered(Answer(1)) == found.end
+    assert [] == scribe.state.unsettled()
 
 
 @given(worlds())

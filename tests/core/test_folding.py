@@ -368,6 +368,26 @@ def test_a_clock_that_steps_back_is_marked() -> None:
     assert (True, 0) == (scribe.state.clock_stepped, scribe.state.duration_ms)
 
 
+def test_a_clock_that_goes_on_is_not_marked() -> None:
+    """Else no duration would be trusted."""
+    scribe = Scribe().born()
+    scribe.say(*started(CALL))
+
+    assert (False, "2026-11-29T14:00:00.000Z", 1000) == (
+        scribe.state.clock_stepped,
+        scribe.state.started_at,
+        scribe.state.duration_ms,
+    )
+
+
+def test_the_last_append_is_known() -> None:
+    """The rule for a torn end needs it."""
+    scribe = Scribe().born()
+    scribe.say(*started(CALL))
+
+    assert (4, 6) == (scribe.state.last_append, scribe.state.sequence)
+
+
 # Operation.
 
 

@@ -425,6 +425,25 @@ def test_steps_are_not_taken_for_recorded_values(step: str) -> None:
     assert not is_recorded_value(step)
 
 
+def test_calls_turns_and_steps_are_steps_and_count_once() -> None:
+    """Metrics count what began and how it ended, whoever began it."""
+    state = run(
+        started(CALL),
+        returned(CALL),
+        [events.agent_start("turn-1", "f")],
+        [events.step_output("turn-1", "1"), events.turn_end("turn-1", None)],
+        [events.step_output("plan-1", "1")],
+        started(facts(2)),
+    ).state
+
+    assert (4, 3, 0, 3) == (
+        state.metrics.steps_started,
+        state.metrics.steps_succeeded,
+        state.metrics.steps_failed,
+        state.answers,
+    )
+
+
 def test_error_answers_count_as_failed_steps() -> None:
     """Metrics say what happened."""
     metrics = run(denied(CALL)).state.metrics
@@ -567,6 +586,14 @@ def test_a_turn_ends_once(before: list[list[Event]]) -> None:
     assert "ends without having begun" in error.message
 
 
+def test_usage_is_counted_with_the_end_of_its_turn() -> None:
+    """Once per provider message."""
+    ends = [events.step_output("turn-1", "1"), events.turn_end("turn-1", {"tokens": 7})]
+    metrics = run([events.agent_start("turn-1", "f")], ends).state.metrics
+
+    assert (7, 0) == (metrics.tokens, metrics.unmeasured_turns)
+
+
 def test_an_answered_turn_is_a_completed_step() -> None:
     """It replays like a call."""
     scribe = run(
@@ -644,6 +671,13 @@ def test_a_leg_ends_by_its_number() -> None:
     error = refused(run(), events.leg_ended(2))
 
     assert "leg 2 is not the open one" in error.message
+
+
+def test_a_leg_that_ended_claims_nothing() -> None:
+    """The next writer needs no proof."""
+    state = run([events.leg_ended(1)]).state
+
+    assert ("leg_ended", None) == (state.legs[0].closed_by, state.unclosed_leg)
 
 
 def test_a_closed_leg_is_not_ended_again() -> None:

@@ -276,14 +276,16 @@ def test_an_approval_is_for_one_key_and_fingerprint(asked: ApprovalState) -> Non
     assert ("run", "not_started") == (step.decision, step.reason)
 
 
-@pytest.mark.parametrize(("decision", "steps"), [("", [("wait", "a1")]), ("allow", [])])
-def test_an_approval_whose_call_is_not_recorded_yet_is_waited_for(decision: str, steps: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(
+    ("decision", "steps"), [("", [Step("pay-1", "wait", "approval_required", "c1", 0, "a1")]), ("allow", [])]
+)
+def test_an_approval_whose_call_is_not_recorded_yet_is_waited_for(decision: str, steps: list[Step]) -> None:
     """journal.md §1: the call is written with the decision, so until then the question stands alone."""
     state = run(approvals=(msgspec.structs.replace(ASKED, decision=decision),))
 
     plan = prepare_run_resume(state, None, facts())
 
-    assert steps == [(step.decision, step.detail) for step in plan.steps]
+    assert steps == list(plan.steps)
 
 
 def test_turns_and_steps_are_judged_too() -> None:
@@ -330,20 +332,33 @@ def test_a_plan_sorts_its_steps_by_whose_move_it_is() -> None:
     ]
 
 
-def test_a_plan_is_recorded_in_camel_case_without_what_is_empty() -> None:
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (Step("turn-1", "skip", "step_stable"), {"stepId": "turn-1", "decision": "skip", "reason": "step_stable"}),
+        (
+            Step("pay-1", "skip", "step_stable", "c1", 1),
+            {"stepId": "pay-1", "callId": "c1", "decision": "skip", "reason": "step_stable"},
+        ),
+        (
+            Step("pay-1", "review", "tool_missing", "c1", 1, "pay"),
+            {
+                "stepId": "pay-1",
+                "callId": "c1",
+                "decision": "review",
+                "reason": "tool_missing",
+                "attempt": 1,
+                "detail": "pay",
+            },
+        ),
+    ],
+    ids=["turn", "skipped", "review"],
+)
+def test_a_plan_is_recorded_without_what_is_empty(step: Step, expected: dict[str, Any]) -> None:
     """It stands in the leg's `resume` record, where every reader finds why the run went on as it did."""
-    plan = prepare_run_resume(run(call()), None, facts(tools={}))
+    recorded = ResumePlan("r1", 1, "", (step,)).recorded()
 
-    assert [
-        {
-            "stepId": "pay-1",
-            "decision": "review",
-            "reason": "tool_missing",
-            "callId": "c1",
-            "attempt": 1,
-            "detail": "pay",
-        }
-    ] == plan.recorded()
+    assert [list(expected.items())] == [list(each.items()) for each in recorded]
 
 
 # What is refused.
@@ -652,11 +667,13 @@ def test_resumable_is_what_the_plan_says(
         (call(status="not_started"), True),
         (call(status="unknown"), False),
         (call(attempt=0, status="", capability=FREE), True),
+        (call(review=review("did_not_happen")), True),
+        (call(review=review("give_up")), False),
     ],
-    ids=["not_started", "unknown", "free"],
+    ids=["not_started", "unknown", "free", "did not happen", "given up"],
 )
 def test_resumable_as_the_snapshot_shows_it(found: CallState, expected: bool) -> None:
-    """Contract #160 to #162."""
+    """Contract #160 to #162; a run whose effect was given up ends, it does not go on."""
     assert expected == is_resumable(run(found), facts())
 
 
@@ -723,6 +740,16 @@ def test_the_plan_of_a_second_attempt() -> None:
 def test_the_plan_of_a_paused_run() -> None:
     """The question stands before its call is recorded."""
     assert {7: "wait approval_required"} == story("paused")
+
+
+def test_the_plan_of_a_settled_run_is_the_recorded_one() -> None:
+    """The example's third leg wrote down what was planned; so do we, member for member."""
+    path = next(path for path in EXAMPLES if path.stem == "settled")
+    recorded = msgspec.json.decode(path.read_bytes().splitlines()[13])["payload"]["plan"]
+
+    planned = prepare_run_resume(dict(prefixes("settled"))[13], None, facts()).recorded()
+
+    assert [list(step.items()) for step in recorded] == [list(step.items()) for step in planned]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -11,6 +11,7 @@ from clew.core.answers import Answer, beside
 from clew.core.calls import Illegal
 from clew.core.chain import genesis
 from clew.core.compose import Move
+from clew.core.folding import fold
 from clew.core.records import Record
 from clew.core.state import RunState, illegal
 from clew.errors import Corrupt
@@ -19,6 +20,7 @@ from tests.histories import (
     Scribe,
     completed,
     facts,
+    foreign,
     paused,
     proposed,
     read,
@@ -104,6 +106,15 @@ def test_steps_are_neither_calls_nor_turns() -> None:
     scribe.say(events.step_output("plan-1", "1"))
 
     assert ["plan-1"] == [name for name, _ in scribe.state.named_steps()]
+
+
+def test_a_foreign_call_whose_key_is_its_step_is_not_listed_twice() -> None:
+    """The output of a step is the answer of its calls there."""
+    call = ("event", {"event": {"type": "tool_call", "tool": "pay", "stepId": "s1", "idempotencyKey": "s1"}})
+    output = ("event", {"event": {"type": "step_output", "stepId": "s1", "text": "done"}})
+    state = fold(foreign(("start", {}), call, output), "run-1")
+
+    assert ([], []) == (list(state.named_steps()), state.unsettled())
 
 
 def test_a_call_that_is_not_there_is_not_found() -> None:

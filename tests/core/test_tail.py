@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.chain import link
 from clew.core.codec import MAX_APPEND, encode_append
 from clew.core.records import Draft, Head
 from clew.core.tail import SECTOR, check_head, judge_tail
@@ -440,6 +441,14 @@ def test_a_whole_line_that_cannot_be_of_the_torn_append_is_corrupt(lines: list[b
         judge(lost() + b"".join(lines))
 
 
+def test_a_gap_behind_a_whole_line_is_corrupt_even_with_a_right_chain() -> None:
+    """Sequences are consecutive as persisted, whoever wrote them."""
+    before, end = LINES[3].replace(b'"sequence":4', b'"sequence":7').split(b',"chain"')[0], b',"append":2}'
+    value = link(json.loads(LINES[2])["chain"], before, end).encode()
+    with pytest.raises(Corrupt, match="does not continue"):
+        judge(lost() + LINES[2] + before + b',"chain":"' + value + b'"' + end)
+
+
 def test_behind_another_broken_line_a_whole_line_need_not_follow() -> None:
     """What stood between them is missing."""
     judge(lost() + LINES[2] + bytes(1100) + b"\n" + LINES[4])
@@ -465,6 +474,19 @@ def test_a_line_must_have_lost_a_sector_of_the_file(short_of_border: int, torn: 
     """Sectors are counted from the beginning of the file, wherever the line stands."""
     data = OPENING % 2 + bytes(SECTOR) + b'"}\n'
     at_byte = 2 * SECTOR - len(OPENING % 2) - short_of_border
+    if torn:
+        judge(data, at_byte=at_byte)
+    else:
+        with pytest.raises(Corrupt, match="no whole sector is missing"):
+            judge(data, at_byte=at_byte)
+
+
+@pytest.mark.parametrize(("zeros", "torn"), [(100, False), (100 + SECTOR, True)])
+def test_only_the_tail_itself_may_begin_inside_a_lost_sector(zeros: int, torn: bool) -> None:
+    """What stands before a later line in its sector is on the disk, so the sector was not lost."""
+    first = lost()
+    data = first + bytes(zeros) + b'"x":1}\n'
+    at_byte = 4 * SECTOR - len(first) - 100
     if torn:
         judge(data, at_byte=at_byte)
     else:

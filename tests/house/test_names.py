@@ -33,7 +33,9 @@ HOMES = {
 CHANCE = ("random.", "secrets.")
 
 # (module, imported) -> why it cannot stand at the top.
-LATE_IMPORTS: dict[tuple[str, str], str] = {}
+LATE_IMPORTS: dict[tuple[str, str], str] = {
+    ("clew.cli", "clew.cli.app.serve"): "cyclopts and rich may be missing; then the command says how to install them",
+}
 
 SILENCERS = re.compile(r"#\s*(noqa|type:\s*ignore|pragma:\s*no\s*(cover|branch)|ruff:\s*noqa|mypy:)[^#]*(.*)")
 

@@ -54,7 +54,7 @@ def walk(folder: Path, bank: Bank, agent: str, kill: str, name: str) -> Journey:
     return journey
 
 
-@pytest.mark.parametrize(("agent", "kill"), DAILY, ids="-".join)
+@pytest.mark.parametrize(("agent", "kill"), DAILY, ids=str)
 def test_a_death_ends_in_one_payment_and_one_receipt(tmp_path: Path, bank: Bank, agent: str, kill: str) -> None:
     """The main promise: whatever the moment of death, every order is paid once and the run ends honestly."""
     journey = walk(tmp_path, bank, agent, kill, f"{agent[-7:]}-{kill}".replace(":", "-").replace("_", "-"))
@@ -63,7 +63,7 @@ def test_a_death_ends_in_one_payment_and_one_receipt(tmp_path: Path, bank: Bank,
 
 
 @pytest.mark.journeys
-@pytest.mark.parametrize(("agent", "kill"), LONG, ids="-".join)
+@pytest.mark.parametrize(("agent", "kill"), LONG, ids=str)
 def test_every_other_death_does_too(tmp_path: Path, bank: Bank, agent: str, kill: str) -> None:
     """The same at every other moment."""
     journey = walk(tmp_path, bank, agent, kill, f"{agent[-7:]}-{kill}".replace(":", "-").replace("_", "-"))

@@ -16,6 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path.cwd()))
 
 import agent as orders
+
 import clew
 from clew.stores.jsonl import FileRunStore
 

@@ -28,7 +28,10 @@ class AnswerRef(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallState(msgspec.Struct, frozen=True, gc=False):
-    """One call, folded. `attempt` counts from 1, 0 when none was opened; `status` is the last receipt, empty if none.
+    """One call, folded. `attempt` counts receipts from 1, 0 when there is none; `status` is the last, empty if none.
+
+    A denial cut off before its answer leaves attempt 1 at `not_started`; the call then starts as attempt 2, for under
+    one key nothing may follow that receipt.
 
     `position` is where its `tool_call` stands; `started_ms` when the last attempt opened (milliseconds since 1970);
     `redacted` says that the recorded arguments are not the true ones; `persistence` that a committed attempt's answer

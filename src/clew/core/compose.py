@@ -56,8 +56,8 @@ def compose(
         Corrupt: when a record would be illegal where it would stand; nothing was written.
         Refused: `invalid_operation_transition`, `append_too_large`.
     """
-    composer = _Composer(state.fork(), at, new_id)
     closing = any(isinstance(saying, Close) for saying in sayings)
+    composer = _Composer(state.fork() if closing else state, at, new_id)
     drafts = [composer.draft(saying, judge=closing) for saying in sayings]
     batch = encode_append(
         state.run_id,

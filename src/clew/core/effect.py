@@ -31,9 +31,10 @@ RETRY_S: Final = 5.0
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """May this attempt start? Answered by `Allow`, `Deny` or `Halt`."""
+    """May this attempt start? Answered by `Allow`, `Deny` or `Halt`. `again`: by idempotence, so no policy is asked."""
 
     attempt: int
+    again: bool = False
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -66,7 +67,7 @@ class Now(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Let so many seconds pass."""
+    """Let so many seconds pass. Answered True when nobody may wait any longer."""
 
     seconds: float
 
@@ -158,6 +159,7 @@ class Walk:
         arguments: Redacted arguments, as they are recorded.
         attempt: Attempts that the journal knows; 0 for a new call.
         recorded: The `tool_call` stands in the journal already.
+        resolved: A recorded call has its capability too; False when a death came between the two.
         probe: How to ask after an open attempt, if it can be asked.
         secret: The answer is handed on and never stored.
         doubt_ms: When the last attempt started (milliseconds since 1970), if it is open and the probe is to be asked
@@ -168,13 +170,15 @@ class Walk:
     """
 
     def __init__(
-        self, call: CallFacts, arguments: Any, *, attempt: int = 0, recorded: bool = False, rerun: bool = False,
+        self, call: CallFacts, arguments: Any, *, attempt: int = 0, recorded: bool = False, resolved: bool = True,
+        rerun: bool = False,
         probe: ProbeFacts | None = None, secret: bool = False, doubt_ms: int = 0,
     ) -> None:  # fmt: skip
         self.call = call
         self.arguments = arguments
         self.attempt = attempt
         self.recorded = recorded
+        self.resolved = resolved
         self.rerun = rerun
         self.probe = probe
         self.secret = secret
@@ -186,12 +190,9 @@ class Walk:
             end = yield from self._doubt_first(stop=False)
             if end is not None:
                 return end
-        if not self.rerun:
-            decision = yield Ask(self.attempt + 1)
-            if isinstance(decision, Halt):
-                return Closing(decision.reason)
-            if isinstance(decision, Deny):
-                return (yield from self._deny(decision.reason))
+        end = yield from self._refusal()
+        if end is not None:
+            return end
         if self.call.capability.free:
             return (yield from self._run_free())
         return (yield from self._run_attempts())
@@ -211,10 +212,10 @@ class Walk:
 
     def _proposal(self) -> list[Event]:
         """Stage 1, once per call."""
-        if self.recorded:
-            return []
-        self.recorded = True
-        return [events.tool_call(self.call, self.arguments), events.capability_resolved(self.call)]
+        call = [] if self.recorded else [events.tool_call(self.call, self.arguments)]
+        capability = [] if self.recorded and self.resolved else [events.capability_resolved(self.call)]
+        self.recorded = self.resolved = True
+        return [*call, *capability]
 
     def _receipt(self, status: ReceiptStatus, persistence: str = "") -> Event:
         return events.receipt(self.call, self.attempt, status, persistence=persistence)
@@ -223,6 +224,18 @@ class Walk:
         answer = Answer(None, ErrorAnswer(kind, message))
         told = inline(self.call.step_id, answer, "null")
         return answer, [told, events.tool_result(self.call, is_error=True)]
+
+    def _refusal(self) -> Generator[Need, Any, End | None]:
+        """Stage 2: how the walk ends when the next attempt may not start; None when it may."""
+        again, self.rerun = self.rerun, False
+        decision = yield Ask(self.attempt + 1, again=again)
+        if isinstance(decision, Halt):
+            return Closing(decision.reason)
+        if isinstance(decision, Deny) and again:
+            return Closing("unknown_effect", decision.reason)
+        if isinstance(decision, Deny):
+            return (yield from self._deny(decision.reason))
+        return None
 
     def _deny(self, reason: str) -> Generator[Need, Any, End]:
         """Stage 2: nothing starts, the denial is the answer."""
@@ -249,23 +262,18 @@ class Walk:
 
     def _run_attempts(self) -> Generator[Need, Any, End]:
         """Stages 5 to 7': open an attempt, run it, record what is known of it; at most once more by itself."""
-        for automatic in (False, True):
-            if automatic:
-                decision = yield Ask(self.attempt + 1)
-                if isinstance(decision, Halt):
-                    return Closing(decision.reason)
-                if isinstance(decision, Deny):
-                    return (yield from self._deny(decision.reason))
+        last = False
+        while True:
             self.attempt += 1
             yield Append((*self._proposal(), self._receipt("started")), starts=True)
             self.started_ms = yield Now()
             outcome = yield Call(self.attempt)
             if isinstance(outcome, Returned):
                 return (yield from self._keep(outcome, [self._receipt("committed")]))
-            end = yield from self._doubt(outcome, last=automatic)
+            end = (yield from self._doubt(outcome, last=last)) or (yield from self._refusal())
             if end is not None:
                 return end
-        raise AssertionError("the second doubt always ends")
+            last = True
 
     def _keep(self, outcome: Returned, committed: list[Event]) -> Generator[Need, Any, End]:
         """Stage 7: it returned, that is known."""
@@ -368,7 +376,9 @@ def ask(probe: ProbeFacts, attempt: int, started_ms: int) -> Generator[Need, Any
         now = yield Now()
         if (now - since) / 1000 + wait_s > ASKING_S:
             return CannotTell(reason, wait_s)
-        yield Wait(wait_s)
+        cut_short = yield Wait(wait_s)
+        if cut_short:
+            return CannotTell(reason, wait_s)
         asked = yield Now()
 
 

@@ -137,7 +137,6 @@ def _attempt(state: RunState, event: Event, record: Record, position: int) -> No
 def _received(state: RunState, call: CallState, attempt: int, event: Event, record: Record) -> None:
     if event.get("status") == "started":
         _must_run(state, "a start")
-        state.metrics.retries += attempt > 1
     _put(state, calls.received(call, attempt, event, parse_ms(record.timestamp) or 0))
 
 

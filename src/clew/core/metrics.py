@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-_PARTS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+_PARTS = ("inputTokens", "outputTokens")
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

@@ -97,8 +97,17 @@ class ResumePlan(msgspec.Struct, frozen=True, rename="camel"):
         return tuple(step for step in self.steps if step.decision == "fail")
 
     def recorded(self) -> list[dict[str, Any]]:
-        """The member `plan` of a `resume` record."""
-        return [msgspec.to_builtins(step) for step in self.steps]
+        """The member `plan` of a `resume` record, as its examples have it; of what is skipped no attempt is told."""
+        return [_recorded(step) for step in self.steps]
+
+
+def _recorded(step: Step) -> dict[str, Any]:
+    told = {"stepId": step.step_id, **({"callId": step.call_id} if step.call_id else {})}
+    decided = {"decision": step.decision, "reason": step.reason}
+    if step.decision == "skip":
+        return {**told, **decided}
+    left = {"attempt": step.attempt, "detail": step.detail}
+    return {**told, **decided, **{name: value for name, value in left.items() if value}}
 
 
 def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts) -> ResumePlan:
@@ -251,7 +260,7 @@ def _check_ours(state: RunState) -> None:
 
 
 def _check_input(state: RunState, facts: Facts) -> None:
-    if facts.input is msgspec.UNSET or facts.input == state.input:
+    if facts.input is msgspec.UNSET or fingerprint(facts.input) == fingerprint(state.input):
         return
     raise Refused(
         f"run {state.run_id!r} was started with another input",

@@ -52,11 +52,13 @@ class RunResult:
         waiting: Effects that wait for a person or a probe, as rows; empty when nothing does.
         reason: Why it is paused or failed; None when completed.
         retry_in_s: When a probe wants to be asked again, in seconds, if it said so.
+        fault: What the agent raised in this leg, traceback and all; recorded is its text only.
     """
 
     def __init__(
-        self, state: RunState, *, output: Any, account: Callable[[], dict[str, Any]], retry_in_s: float | None = None
-    ) -> None:
+        self, state: RunState, *, output: Any, account: Callable[[], dict[str, Any]], retry_in_s: float | None = None,
+        fault: BaseException | None = None,
+    ) -> None:  # fmt: skip
         assert state.operation is not None
         self.run_id = state.run_id
         self.operation: DurableOperation = state.operation
@@ -64,6 +66,7 @@ class RunResult:
         self.waiting: list[dict[str, Any]] = [effect_row(call) for call in state.unsettled()]
         self.reason: str | None = None if self.operation.state == "completed" else outcome_now(state).finish_reason
         self.retry_in_s = retry_in_s
+        self.fault = fault
         self._account = account
 
     def __repr__(self) -> str:

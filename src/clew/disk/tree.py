@@ -22,6 +22,8 @@ def real(path: Path) -> Path:
     Raises:
         ValueError: no file can have this path.
     """
+    if "\0" in str(path):
+        raise ValueError("it has a NUL in it")
     _check_spelled(path)
     return Path(os.path.realpath(path))
 

@@ -6,7 +6,8 @@ import inspect
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any
+from math import inf
+from typing import Any, Final
 
 from clew.core.effect import Cancelled, Outcome, Raised, Returned
 from clew.core.jsonable import record_result
@@ -17,17 +18,20 @@ from clew.runtime.place import HERE, Place
 from clew.runtime.pool import in_own_thread, through
 from clew.runtime.tools import Call, Failed, ProbeBody, Tool
 
-PROBE_TIMEOUT_S = 10.0
-MESSAGE_CHARS = 500
+PROBE_TIMEOUT_S: Final = 10.0
+FAULT_CHARS: Final = 500
+MESSAGE_CHARS: Final = 4000
 Late = Callable[[Outcome], None]
+Struck = asyncio.CancelledError | None
 
 
-def known(tool: Tool, value: Any, redactor: Redactor) -> Returned:
+def known(tool: Tool, value: Any, redactor: Redactor) -> Outcome:
     """What a body returned, as JSON, redacted before anybody sees it."""
-    failed = value.message if isinstance(value, Failed) else None
-    told = value.value if isinstance(value, Failed) else value
-    answer = record_result(told)
-    return Returned(answer if tool.secret else redactor.answer(answer), failed and redactor.text(failed))
+    if unfinished(value):
+        return Raised("TypeError", f"it returned a {type(value).__name__}, which is work that nobody did")
+    failed = redactor.text(text_of(value.message))[:MESSAGE_CHARS] if isinstance(value, Failed) else None
+    answer = record_result(value.value if isinstance(value, Failed) else value)
+    return Returned(answer if tool.secret else redactor.answer(answer), failed)
 
 
 def unknown(tool: Tool, fault: BaseException, redactor: Redactor) -> Outcome:
@@ -35,12 +39,41 @@ def unknown(tool: Tool, fault: BaseException, redactor: Redactor) -> Outcome:
     if isinstance(fault, asyncio.CancelledError | KeyboardInterrupt):
         return Cancelled()
     proved = isinstance(fault, (NothingHappened, *tool.nothing_happened_on))
-    return Raised(type(fault).__name__, redactor.text(str(fault))[:MESSAGE_CHARS], proved)
+    return Raised(type(fault).__name__, redactor.text(text_of(fault))[:FAULT_CHARS], proved)
+
+
+def unfinished(value: Any) -> bool:
+    """Is this no result but work still to be done: a coroutine nobody awaited, a generator nobody ran?"""
+    if inspect.iscoroutine(value):
+        value.close()
+    return inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
+
+
+def text_of(said: object) -> str:
+    """The text of an exception or a message, whatever its own code does."""
+    try:
+        return str(said)
+    except Exception:  # noqa: BLE001 -- a text that cannot be made must not hide what happened
+        return f"a {type(said).__name__} without a text"
+
+
+def seconds_of(given: Any) -> float | None:
+    """A number of seconds as a probe gave it, or None when it is none."""
+    return float(given) if isinstance(given, int | float) and 0 <= given < inf else None
 
 
 def timed_out(tool: Tool) -> Raised:
     """What is known when a body did not end in time: nothing."""
     return Raised("TimeoutError", f"no answer after {tool.timeout_s:g} s")
+
+
+def blocking(value: Any) -> Any:
+    """The value of what plain code was given: awaited where it must be."""
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
 
 
 def _work(tool: Tool, call: Call, arguments: dict[str, Any]) -> Callable[[], Any]:
@@ -49,72 +82,90 @@ def _work(tool: Tool, call: Call, arguments: dict[str, Any]) -> Callable[[], Any
 
 async def run_async(
     tool: Tool, call: Call, arguments: dict[str, Any], redactor: Redactor, late: Late
-) -> tuple[Outcome, asyncio.CancelledError | None]:
+) -> tuple[Outcome, Struck]:
     """Run a body from an event loop; a cancellation that struck it is handed back beside what is known."""
+    work = _work(tool, call, arguments)
     token = HERE.set(Place(call.run_id, in_tool=True))
     try:
         if tool.is_async and tool.timeout_s is None:
-            return known(tool, await _work(tool, call, arguments)(), redactor), None
-        return await _run_apart(tool, _work(tool, call, arguments), redactor, late)
+            return await _contained(tool, work, redactor), None
+        ended: asyncio.Future[Outcome]
+        if tool.is_async:
+            ended = asyncio.ensure_future(_contained(tool, work, redactor))
+        else:
+            ended = in_own_thread(lambda: _contained_sync(tool, work, redactor), tool.name)
     except asyncio.CancelledError as cancelled:
         return Cancelled(), cancelled
-    except BaseException as fault:
-        return unknown(tool, fault, redactor), None
     finally:
         HERE.reset(token)
+    return await _within_its_time(tool, ended, late)
 
 
-async def _run_apart(
-    tool: Tool, work: Callable[[], Any], redactor: Redactor, late: Late
-) -> tuple[Outcome, asyncio.CancelledError | None]:
-    """In a task or thread of its own, so that it can be left behind when its time is up."""
-    ended: asyncio.Future[Any] = asyncio.ensure_future(work()) if tool.is_async else in_own_thread(work, tool.name)
-    met: asyncio.CancelledError | None = None
+async def _contained(tool: Tool, work: Callable[[], Any], redactor: Redactor) -> Outcome:
+    """What a coroutine's end says; only a cancellation goes on."""
+    try:
+        return known(tool, await work(), redactor)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as fault:  # noqa: BLE001 -- whatever it raises, that is what is known
+        return unknown(tool, fault, redactor)
+
+
+def _contained_sync(tool: Tool, work: Callable[[], Any], redactor: Redactor) -> Outcome:
+    try:
+        return known(tool, work(), redactor)
+    except BaseException as fault:  # noqa: BLE001 -- whatever it raises, that is what is known
+        return unknown(tool, fault, redactor)
+
+
+async def _within_its_time(tool: Tool, ended: "asyncio.Future[Outcome]", late: Late) -> tuple[Outcome, Struck]:
+    """Wait for a body in a task or thread of its own; when its time is up it is left behind."""
+    met: Struck = None
     try:
         await asyncio.wait([ended], timeout=tool.timeout_s)
     except asyncio.CancelledError as cancelled:
         met = cancelled
     if tool.is_async and not ended.done():
         ended.cancel()
-        await _linger(ended)
+        met = await _linger(ended) or met
     if not ended.done():
-        ended.add_done_callback(lambda future: late(_outcome(tool, future, redactor)))
+        ended.add_done_callback(lambda future: late(_outcome(future)))
         return (Cancelled() if met is not None else timed_out(tool)), met
     if met is None and ended.cancelled():
         return timed_out(tool), None
-    return _outcome(tool, ended, redactor), met
+    return _outcome(ended), met
 
 
-async def _linger(ended: "asyncio.Future[Any]") -> None:
+async def _linger(ended: "asyncio.Future[Outcome]") -> Struck:
     """Give a cancelled task one second to take its leave."""
-    grace = asyncio.ensure_future(asyncio.wait([ended], timeout=1.0))
-    await through(grace)
+    return await through(asyncio.ensure_future(asyncio.wait([ended], timeout=1.0)))
 
 
-def _outcome(tool: Tool, ended: "asyncio.Future[Any]", redactor: Redactor) -> Outcome:
-    if ended.cancelled():
-        return Cancelled()
-    fault = ended.exception()
-    return known(tool, ended.result(), redactor) if fault is None else unknown(tool, fault, redactor)
+def _outcome(ended: "asyncio.Future[Outcome]") -> Outcome:
+    return Cancelled() if ended.cancelled() else ended.result()
 
 
 def run_sync(tool: Tool, call: Call, arguments: dict[str, Any], redactor: Redactor, late: Late) -> Outcome:
-    """Run a body from plain code: in the caller's thread, or apart when its time is limited."""
-    token = HERE.set(Place(call.run_id, in_tool=True))
+    """Run a body from plain code: in the caller's thread, or apart when its time is limited or a loop runs here."""
     work = _work(tool, call, arguments)
-    body: Callable[[], Any] = (lambda: asyncio.run(_awaited(work))) if tool.is_async else work
+    body: Callable[[], Any] = (lambda: blocking(work())) if tool.is_async else work
+    token = HERE.set(Place(call.run_id, in_tool=True))
     try:
-        if tool.timeout_s is None:
-            return known(tool, body(), redactor)
+        if tool.timeout_s is None and not (tool.is_async and _a_loop_runs_here()):
+            return _contained_sync(tool, body, redactor)
         return _wait_for(tool, body, redactor, late)
-    except BaseException as fault:
-        return unknown(tool, fault, redactor)
+    except KeyboardInterrupt:
+        return Cancelled()
     finally:
         HERE.reset(token)
 
 
-async def _awaited(work: Callable[[], Any]) -> Any:
-    return await work()
+def _a_loop_runs_here() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _wait_for(tool: Tool, body: Callable[[], Any], redactor: Redactor, late: Late) -> Outcome:
@@ -124,10 +175,7 @@ def _wait_for(tool: Tool, body: Callable[[], Any], redactor: Redactor, late: Lat
     context = contextvars.copy_context()
 
     def in_thread() -> None:
-        try:
-            outcome: Outcome = known(tool, context.run(body), redactor)
-        except BaseException as fault:
-            outcome = unknown(tool, fault, redactor)
+        outcome = context.run(_contained_sync, tool, body, redactor)
         ended.put(outcome)
         if given_up.is_set():
             late(outcome)
@@ -137,7 +185,11 @@ def _wait_for(tool: Tool, body: Callable[[], Any], redactor: Redactor, late: Lat
         return ended.get(timeout=tool.timeout_s)
     except queue.Empty:
         given_up.set()
-        return timed_out(tool)
+        # It may have ended between the two.
+        return timed_out(tool) if ended.empty() else ended.get()
+    except KeyboardInterrupt:
+        given_up.set()
+        raise
 
 
 def verdict_of(given: Any) -> Verdict:
@@ -147,49 +199,55 @@ def verdict_of(given: Any) -> Verdict:
     return CannotTell(f"the probe returned {type(given).__name__}, which is no verdict")
 
 
-async def probe_async(probe: ProbeBody, call: Call) -> tuple[Verdict, asyncio.CancelledError | None]:
-    """Ask a probe from an event loop; raising or taking longer than ten seconds is "cannot tell"."""
-    ended: asyncio.Future[Any]
-    if inspect.iscoroutinefunction(probe):
-        ended = asyncio.ensure_future(probe(call))
-    else:
-        ended = in_own_thread(lambda: probe(call), "probe")
-    patience = asyncio.ensure_future(asyncio.wait([ended], timeout=PROBE_TIMEOUT_S))
-    met = await through(patience)
+async def probe_async(
+    probe: ProbeBody, call: Call, *, timeout_s: float = PROBE_TIMEOUT_S
+) -> tuple[Verdict, Struck]:
+    """Ask a probe from an event loop; raising or taking longer than its time is "cannot tell"."""
+    token = HERE.set(Place(call.run_id, in_tool=True))
+    try:
+        ended = asyncio.ensure_future(_asked(probe, call))
+    finally:
+        HERE.reset(token)
+    met = await through(asyncio.ensure_future(asyncio.wait([ended], timeout=timeout_s)))
     if not ended.done():
         ended.cancel()
-        return _silent(), met
-    return _heard(ended), met
+        return _silent(timeout_s), met
+    return CannotTell("the probe was cancelled") if ended.cancelled() else ended.result(), met
 
 
-def _heard(ended: "asyncio.Future[Any]") -> Verdict:
-    if ended.cancelled():
-        return CannotTell("the probe was cancelled")
-    fault = ended.exception()
-    return verdict_of(ended.result()) if fault is None else _raised(fault)
+async def _asked(probe: ProbeBody, call: Call) -> Verdict:
+    try:
+        plain = not inspect.iscoroutinefunction(probe)
+        given = await in_own_thread(lambda: probe(call), "probe") if plain else probe(call)
+        return verdict_of(await given if inspect.isawaitable(given) else given)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as fault:  # noqa: BLE001 -- a probe that fails has not told anything
+        return _raised(fault)
 
 
-def _raised(fault: BaseException) -> CannotTell:
-    return CannotTell(f"the probe raised {type(fault).__name__}: {str(fault)[:MESSAGE_CHARS]}")
-
-
-def _silent() -> CannotTell:
-    return CannotTell(f"the probe did not answer within {PROBE_TIMEOUT_S:g} s")
-
-
-def probe_sync(probe: ProbeBody, call: Call) -> Verdict:
+def probe_sync(probe: ProbeBody, call: Call, *, timeout_s: float = PROBE_TIMEOUT_S) -> Verdict:
     """Ask a probe from plain code, with the same patience."""
     heard: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
+    context = contextvars.copy_context()
+    context.run(HERE.set, Place(call.run_id, in_tool=True))
 
     def in_thread() -> None:
         try:
-            given = probe(call)
-            heard.put(verdict_of(asyncio.run(_awaited(lambda: given)) if asyncio.iscoroutine(given) else given))
-        except BaseException as fault:
+            heard.put(verdict_of(context.run(lambda: blocking(probe(call)))))
+        except BaseException as fault:  # noqa: BLE001 -- a probe that fails has not told anything
             heard.put(_raised(fault))
 
     threading.Thread(target=in_thread, name="clew-probe", daemon=True).start()
     try:
-        return heard.get(timeout=PROBE_TIMEOUT_S)
+        return heard.get(timeout=timeout_s)
     except queue.Empty:
-        return _silent()
+        return _silent(timeout_s)
+
+
+def _raised(fault: BaseException) -> CannotTell:
+    return CannotTell(f"the probe raised {type(fault).__name__}: {text_of(fault)}")
+
+
+def _silent(timeout_s: float) -> CannotTell:
+    return CannotTell(f"the probe did not answer within {timeout_s:g} s")

@@ -1,5 +1,6 @@
 """Time and chance, injected at the lowest level. Nothing else in clew reads a clock or rolls a die."""
 
+import asyncio
 import os
 import random
 import time
@@ -24,6 +25,14 @@ class Clock(Protocol):
         """So many random bytes."""
         ...
 
+    def sleep(self, seconds: float) -> None:
+        """Let so many seconds pass in this thread."""
+        ...
+
+    async def sleep_on_loop(self, seconds: float) -> None:
+        """Let so many seconds pass while the event loop goes on."""
+        ...
+
 
 class SystemClock:
     """The machine's clock and chance."""
@@ -39,6 +48,14 @@ class SystemClock:
     def chance(self, count: int) -> bytes:
         """Random bytes from the operating system."""
         return os.urandom(count)
+
+    def sleep(self, seconds: float) -> None:
+        """Let the thread sleep."""
+        time.sleep(seconds)
+
+    async def sleep_on_loop(self, seconds: float) -> None:
+        """Let the task sleep."""
+        await asyncio.sleep(seconds)
 
 
 def now_text(clock: Clock) -> str:
@@ -58,7 +75,7 @@ def new_nonce(clock: Clock) -> str:
 
 def random_float(clock: Clock) -> float:
     """A number in [0, 1) from the clock's chance."""
-    return random.Random(clock.chance(16)).random()  # noqa: S311 -- recorded chance for agents, not a secret
+    return random.Random(clock.chance(16)).random()
 
 
 def random_uuid(clock: Clock) -> str:

@@ -3,63 +3,30 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 import msgspec
 
 from clew.core import events
-from clew.core.calls import CallState
 from clew.core.canon import fingerprint
 from clew.core.compose import Move
-from clew.core.effect import Append, Closing, Need, review_event, settle_happened
-from clew.core.review import DidNotHappen, GiveUp, Happened, Settlement
-from clew.errors import ClewError, Usage
-from clew.runtime.gate import Gate, facts_of
-from clew.stores.base import Command, CommandAnswer
+from clew.core.effect import Append, Closing
+from clew.core.review import GiveUp
+from clew.errors import ClewError, Storage, Usage
+from clew.runtime.gate import Gate
+from clew.runtime.reviewing import Walking, check_open, evidence_of, pick_call, settlement_of, settling
+from clew.stores.base import Command, CommandAnswer, RunStore
 
 POLL_S = 0.2
-Walking = Generator[Need, Any, Any]
-
-
-def settlement_of(arguments: dict[str, Any]) -> Settlement:
-    """A settlement as a command carries it.
-
-    Raises:
-        Usage: `control_invalid` for another outcome.
-    """
-    outcome = arguments.get("outcome")
-    if outcome == "happened":
-        return Happened(arguments["result"]) if "result" in arguments else Happened()
-    if outcome in ("did_not_happen", "give_up"):
-        return DidNotHappen() if outcome == "did_not_happen" else GiveUp()
-    raise Usage(
-        f"{outcome!r} is no settlement",
-        code="control_invalid",
-        next="Say happened, did-not-happen or give-up.",
-    )
-
-
-def settling(
-    run_id: str, call: CallState, verdict: Settlement, *, by: str, reason: str, evidence: list[dict[str, Any]]
-) -> Walking:
-    """Record a person's settlement of a call's last attempt."""
-    assert call.capability is not None
-    facts = facts_of(run_id, call, call.capability)
-    said = msgspec.structs.replace(verdict, reason=reason)
-    if isinstance(said, Happened):
-        return settle_happened(facts, call.attempt, said, by=by, evidence=evidence, source="operator")
-    return _settle_otherwise(review_event(facts, call.attempt, said, source="operator", by=by, evidence=evidence))
-
-
-def _settle_otherwise(review: dict[str, Any]) -> Walking:
-    yield Append((review,))
 
 
 class Control:
     """The inbox of one living run. Commands are recorded before they act; each is applied once.
+
+    `waiting` and `post` block, for they look at the disk; what lies between them only appends.
 
     Source:
         DESIGN §6; contract #203 to #209.
@@ -67,6 +34,7 @@ class Control:
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
+        self.answers: list[CommandAnswer] = []
         self._next_look_s = 0.0
 
     def due(self) -> bool:
@@ -77,19 +45,29 @@ class Control:
         self._next_look_s = now + POLL_S
         return True
 
-    def applying(self) -> Iterator[Walking]:
-        """One walk for each waiting command; drive each to its end before the next."""
-        run_id = self.gate.journal.state.run_id
-        for command in self.gate.store.pending(run_id):
-            yield self._apply(command)
+    def waiting(self) -> Sequence[Command]:
+        """The commands without an answer; none while the inbox cannot be read, for the run does not depend on it."""
+        try:
+            return self.gate.store.pending(self.gate.journal.state.run_id)
+        except Storage:
+            return ()
+
+    def applying(self, commands: Sequence[Command]) -> Iterator[Walking]:
+        """One walk for each command; drive each to its end before the next, then `post` the answers."""
+        return (self._apply(command) for command in commands)
+
+    def post(self) -> None:
+        """Answer where the senders look. What cannot be written now is answered at a later look."""
+        answers, self.answers = self.answers, []
+        for answer in answers:
+            with suppress(Storage):
+                self.gate.store.answer(self.gate.journal.state.run_id, answer)
 
     def _apply(self, command: Command) -> Walking:
-        state = self.gate.journal.state
         said = fingerprint(msgspec.to_builtins(command))
-        known = state.controls.get(command.control_id)
-        if known is not None and known["state"] != "accepted":
-            status: Any = "duplicate" if known["fingerprint"] == said else "conflict"
-            self._answer(command, status, known.get("reason", ""))
+        known = self.gate.journal.state.controls.get(command.control_id)
+        if known is not None and (known["fingerprint"] != said or known["state"] != "accepted"):
+            self._answer(command, _repeated(known, said), known.get("reason", ""))
             return
         if known is None:
             yield Append((events.control(command.control_id, said, "accepted", command=msgspec.to_builtins(command)),))
@@ -97,19 +75,21 @@ class Control:
             yield from self._act(command)
             status, why = "applied", ""
         except ClewError as fault:
+            if isinstance(fault, Storage):
+                raise
             status, why = "rejected", fault.message
         yield Append((events.control(command.control_id, said, status, reason=why),))
         self._answer(command, status, why)
 
     def _answer(self, command: Command, status: Any, reason: str) -> None:
-        self.gate.store.answer(command.run_id, CommandAnswer(command.control_id, status, reason))
+        self.answers.append(CommandAnswer(command.control_id, status, reason))
 
     def _act(self, command: Command) -> Walking:
         gate = self.gate
         if command.type == "pause":
             gate.close(Closing("pause_requested", f"by {command.by}: {command.reason}"))
         elif command.type == "abort":
-            yield from request_abort(gate, command.reason)
+            yield from request_abort(gate, f"by {command.by}: {command.reason}")
         elif command.type == "settle":
             yield from self._settle(command)
         else:
@@ -121,27 +101,41 @@ class Control:
 
     def _settle(self, command: Command) -> Walking:
         gate, arguments = self.gate, command.arguments
-        call = gate.journal.state.find_call(str(arguments.get("call", "")))
-        if call is None or not call.unsettled or gate.in_flight:
+        state = gate.journal.state
+        call = pick_call(state, str(arguments.get("call", "")))
+        check_open(state, call)
+        if call.key in gate.flying:
             raise Usage(
-                f"there is nothing open under {arguments.get('call')!r}, or it is being asked after right now",
-                code="nothing_to_settle",
+                f"{call.key!r} is under way right now",
+                code="effect_under_way",
                 next="Wait until the run has paused, then settle it.",
             )
-        verdict = settlement_of(arguments)
-        evidence = list(arguments.get("evidence", []))
-        run_id = gate.journal.state.run_id
-        yield from settling(run_id, call, verdict, by=command.by, reason=command.reason, evidence=evidence)
+        verdict, evidence = settlement_of(arguments), evidence_of(arguments)
+        yield from settling(state.run_id, call, verdict, by=command.by, reason=command.reason, evidence=evidence)
         if isinstance(verdict, GiveUp):
             gate.given_up = True
             gate.close(Closing("effect_given_up"))
 
 
+def _repeated(known: dict[str, Any], said: str) -> str:
+    """How a command is answered that the journal knows: its sender must hear what became of it."""
+    if known["fingerprint"] != said:
+        return "conflict"
+    return "duplicate" if known["state"] == "applied" else "rejected"
+
+
+def reject_rest(store: RunStore, run_id: str, why: str) -> None:
+    """Answer what still waits in the inbox of a run that has ended; its journal takes no more commands."""
+    with suppress(Storage):
+        for command in store.pending(run_id):
+            store.answer(run_id, CommandAnswer(command.control_id, "rejected", why))
+
+
 def request_abort(gate: Gate, reason: str) -> Walking:
     """`aborting` on disk first; then nothing starts any more."""
-    if gate.journal.state.state in ("accepted", "running", "paused"):
-        yield Append((Move("REQUEST_ABORT", reason or "aborted"),))
     gate.aborting = reason or "aborted"
+    if gate.journal.state.state in ("accepted", "running", "paused"):
+        yield Append((Move("REQUEST_ABORT", gate.aborting),))
     gate.close(Closing("aborted"))
 
 
@@ -153,26 +147,29 @@ def handlers(gate: Gate, notice: Callable[[str], None] | None) -> Iterator[None]
         return
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
-        if gate.interrupts and not gate.journal.busy:
+        gate.interrupts += 1
+        if gate.interrupts > 1:
             gate.aborting = gate.aborting or "Ctrl-C twice"
             gate.close(Closing("aborted"))
-            if gate.interruptible:
+            if gate.interruptible and not gate.journal.busy:
                 raise KeyboardInterrupt
             return
-        gate.interrupts += 1
         gate.close(Closing("interrupted"))
         if notice is not None:
             notice("pausing at the next safe point; press Ctrl-C again to abort")
 
     def on_terminate(number: int, frame: FrameType | None) -> None:
         gate.close(Closing("terminated"))
+        if notice is not None:
+            notice("terminated: pausing at the next safe point")
 
-    before = signal.signal(signal.SIGINT, on_interrupt), signal.signal(signal.SIGTERM, on_terminate)
+    wanted = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_terminate}
+    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before[0])
-        signal.signal(signal.SIGTERM, before[1])
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def wake(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> Callable[[], None]:

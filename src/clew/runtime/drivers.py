@@ -1,15 +1,30 @@
 """The two drivers of the effect walk: each need is met by blocking, or by awaiting. The walk itself is `core/effect`."""
 
 import asyncio
-import time
 from collections.abc import Generator
 from typing import Any
 
-from clew.core.effect import Answered, Append, Ask, Call, Cancelled, End, Interrupted, Need, Now, Probe, Save, Wait
+from clew.core.effect import (
+    Answered,
+    Append,
+    Ask,
+    Call,
+    Cancelled,
+    Closing,
+    End,
+    Interrupted,
+    Need,
+    Now,
+    Probe,
+    Save,
+    Wait,
+)
 from clew.core.review import CannotTell, Verdict
+from clew.errors import Stop
 from clew.runtime.bodies import probe_async, probe_sync, run_async, run_sync
-from clew.runtime.gate import Gate, Ticket
+from clew.runtime.gate import Gate
 from clew.runtime.pool import SYNCS, through
+from clew.runtime.tickets import Ticket
 
 _NO_PROBE = CannotTell("no probe is declared")
 _STOPPED = CannotTell("asking was interrupted")
@@ -25,7 +40,7 @@ def _known_end(ticket: Ticket) -> End | None:
 def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
     """Needs that take no time worth awaiting."""
     if isinstance(need, Ask):
-        return gate.decide(ticket, need.attempt)
+        return gate.decide(ticket, need.attempt, again=need.again)
     assert isinstance(need, Now)
     return gate.journal.clock.now_ms()
 
@@ -44,6 +59,7 @@ def pass_sync(gate: Gate, ticket: Ticket) -> Any:
         assert ticket.walk is not None
         with gate.flight(ticket):
             end, met = drive_sync(gate, ticket, ticket.walk.run())
+            gate.note(end)
     if isinstance(end, Interrupted):
         raise met or KeyboardInterrupt
     return gate.conclude(ticket, end)
@@ -60,11 +76,13 @@ def drive_sync(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, BaseExce
             return ended.value, met
         try:
             reply = _meet_sync(gate, ticket, need) if met is None else _stopped(gate, ticket, need)
+        except Stop:
+            return _not_started(gate, walk), met
         except KeyboardInterrupt as interrupt:
             if isinstance(need, Append):
                 raise
             met = interrupt
-            reply = _STOPPED if isinstance(need, Probe) else None
+            reply = _STOPPED if isinstance(need, Probe) else isinstance(need, Wait)
         if isinstance(reply, Cancelled):
             met = met or KeyboardInterrupt()
 
@@ -79,8 +97,14 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
     if isinstance(need, Probe):
         return gate.said(_asked_sync(gate, ticket, need))
     if isinstance(need, Wait):
-        return time.sleep(need.seconds)
+        return gate.journal.clock.sleep(need.seconds)
     return gate.save(need.data) if isinstance(need, Save) else _at_once(gate, ticket, need)
+
+
+def _not_started(gate: Gate, walk: Walking) -> End:
+    """The gate closed between the permission and the start: nothing was recorded of it, and nothing starts."""
+    walk.close()
+    return Closing(gate.closing.reason if gate.closing is not None else "pause_requested")
 
 
 def _stopped(gate: Gate, ticket: Ticket, need: Need) -> Any:
@@ -89,7 +113,7 @@ def _stopped(gate: Gate, ticket: Ticket, need: Need) -> Any:
         return Cancelled(before_start=True)
     if isinstance(need, Probe):
         return _STOPPED
-    return None if isinstance(need, Wait) else _meet_sync(gate, ticket, need)
+    return True if isinstance(need, Wait) else _meet_sync(gate, ticket, need)
 
 
 def _asked_sync(gate: Gate, ticket: Ticket, need: Probe) -> Verdict:
@@ -111,10 +135,10 @@ async def pass_async(gate: Gate, ticket: Ticket) -> Any:
         assert ticket.walk is not None
         with gate.flight(ticket):
             end, met = await drive_async(gate, ticket, ticket.walk.run())
+            gate.note(end)
     if isinstance(end, Interrupted):
         raise met or asyncio.CancelledError
     if met is not None:
-        gate.note(end)
         raise met
     return gate.conclude(ticket, end)
 
@@ -131,7 +155,10 @@ async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, B
         if met is not None and isinstance(need, Call | Probe | Wait):
             reply = _stopped(gate, ticket, need)
             continue
-        reply, struck = await _meet_async(gate, ticket, need)
+        try:
+            reply, struck = await _meet_async(gate, ticket, need)
+        except Stop:
+            return _not_started(gate, walk), met
         met = met or struck
 
 
@@ -149,9 +176,18 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
         verdict, met = await probe_async(ticket.tool.probe, gate.call_of(ticket, need.attempt))
         return gate.said(verdict), met
     if isinstance(need, Wait):
-        return None, await through(asyncio.ensure_future(asyncio.sleep(need.seconds)))
+        return await _waited(gate, need.seconds)
     if isinstance(need, Save):
         saved = SYNCS.submit(lambda: gate.save(need.data))
         met = await through(saved)
         return saved.result(), met
     return _at_once(gate, ticket, need), None
+
+
+async def _waited(gate: Gate, seconds: float) -> tuple[bool, BaseException | None]:
+    """Let time pass; a cancellation cuts it short and is handed back."""
+    try:
+        await gate.journal.clock.sleep_on_loop(seconds)
+    except asyncio.CancelledError as cancelled:
+        return True, cancelled
+    return False, None

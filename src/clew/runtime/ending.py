@@ -1,6 +1,7 @@
 """How a leg ends: completed, paused or failed, and what is said of it. Decides on facts; the drivers append."""
 
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from clew.core.state import RunState
 from clew.core.times import format_ms
 from clew.errors import Stop, Storage
 from clew.runtime.gate import Gate
+from clew.runtime.journal import Journal
 from clew.runtime.recovery import fail_sayings
 
 
@@ -116,6 +118,12 @@ def broken(gate: Gate) -> Storage:
     )
 
 
+def publish(journal: Journal) -> None:
+    """Publish how far the journal is. What cannot be written is left: an older head is still a true lower bound."""
+    with suppress(Storage):
+        journal.publish_head(row(journal.state))
+
+
 def row(state: RunState) -> dict[str, Any]:
     """The line that lists show of a run, as it stands now."""
     waiting = state.unsettled()
@@ -124,12 +132,13 @@ def row(state: RunState) -> dict[str, Any]:
     return {
         "state": state.state,
         "reason": outcome.get("finishReason", ""),
+        "message": (outcome.get("error") or {}).get("message", ""),
         "agent": state.start.get("configName", ""),
         "input": _short(state.input),
         "startedAt": state.started_at,
         "updatedAt": state.last_time,
         "calls": len(state.calls),
-        "waiting": [effect_row(call) for call in waiting[:3]],
+        "waiting": [{**effect_row(call), "position": call.position} for call in waiting[:3]],
         "waitingCount": len(waiting),
         "leg": state.leg.owner if state.leg is not None else None,
         "legClosed": state.unclosed_leg is None,

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,33 +13,21 @@ from clew.core.answers import Answer, Unrecorded, read_answer
 from clew.core.budget import Exceeded, RunBudget, exceeded, out_of_time
 from clew.core.calls import AnswerRef, CallState
 from clew.core.canon import fingerprint
-from clew.core.capability import Capability
-from clew.core.effect import Allow, Answered, Closing, Deny, End, GaveUp, Halt, Walk
-from clew.core.events import CallFacts
+from clew.core.effect import Allow, Answered, Closing, Deny, End, GaveUp, Halt
+from clew.core.events import CallFacts, Event
 from clew.core.ids import effect_key, step_id
-from clew.core.jsonable import restore, to_json
+from clew.core.jsonable import to_json
 from clew.core.redact import Redactor
 from clew.core.resume import Facts, judge_call
 from clew.core.review import CannotTell, Happened, Verdict, missing_result_message
-from clew.errors import Corrupt, Denied, Refused, ResultNotRecorded, Stop, Storage, ToolError, Usage
+from clew.errors import ClewError, Refused, Stop, Usage
+from clew.runtime.bodies import MESSAGE_CHARS, seconds_of, text_of
 from clew.runtime.claims import Claims
 from clew.runtime.journal import Journal
 from clew.runtime.place import Place
+from clew.runtime.tickets import Ticket, deliver, facts_of, new_walk, recorded_walk
 from clew.runtime.tools import Agent, Call, Tool, as_tool
-from clew.stores.base import BlobStore, RunStore
-
-
-class Ticket(msgspec.Struct):
-    """One admitted call: its walk, or the answer that is replayed. `ran` once the body has been started."""
-
-    tool: Tool
-    facts: CallFacts
-    arguments: dict[str, Any]
-    plain: dict[str, Any]
-    walk: Walk | None = None
-    replay: Answer | Unrecorded | None = None
-    end: End | None = None
-    ran: bool = False
+from clew.stores.base import BlobStore, RunStore, Workspace
 
 
 class Gate:
@@ -50,7 +38,14 @@ class Gate:
     """
 
     def __init__(
-        self, journal: Journal, agent: Agent, *, store: RunStore, blobs: BlobStore, budget: RunBudget, workspace: str
+        self,
+        journal: Journal,
+        agent: Agent,
+        *,
+        store: RunStore,
+        blobs: BlobStore,
+        budget: RunBudget,
+        workspace: Workspace,
     ) -> None:
         self.journal = journal
         self.agent = agent
@@ -66,17 +61,22 @@ class Gate:
         self.aborting = ""
         self.limit: Exceeded | None = None
         self.fault: BaseException | None = None
+        self.agent_fault: BaseException | None = None
         self.unrecorded: list[str] = []
         self.in_flight = 0
+        self.flying: set[str] = set()
         self.interrupts = 0
         self.interruptible = False
         self.abandoned = False
+        self.left = False
         self.late: list[tuple[Ticket, int, effect.Outcome]] = []
         self.on_close: Callable[[], None] | None = None
         self.poll: Callable[[], None] = lambda: None
+        journal.check_start = self.check_open
         self._proposed = journal.state.metrics.tool_calls
         self._numbers: dict[str, int] = {}
         self._steps: Counter[str] = Counter()
+        self._step_names: set[str] = set()
         self._since_s = journal.clock.monotonic_s()
         self._admitting = threading.Lock()
 
@@ -101,6 +101,15 @@ class Gate:
         if self.closing is not None:
             raise Stop(f"the run is pausing: {self.closing.reason}")
 
+    def check_kept(self, events: Sequence[Event]) -> None:
+        """After an append: an answer that could not be kept must not be gone on from.
+
+        Raises:
+            Stop: the gate has closed for it.
+        """
+        if self.closing is not None and not any(event["type"] != "turn_end" for event in events):
+            self.check_open()
+
     def break_down(self, fault: BaseException, ticket: Ticket | None = None) -> None:
         """The journal failed: remember what ended but could not be recorded."""
         self.fault = self.fault or fault
@@ -110,17 +119,34 @@ class Gate:
 
     @contextmanager
     def flight(self, ticket: Ticket | None = None) -> Iterator[None]:
-        """A call or a turn is under way; what fails inside is the journal, and that ends the leg."""
+        """A call or a turn is under way; what fails inside is the journal, and that ends the leg.
+
+        Raises:
+            Stop: it failed. The agent is not told as of an error: it might go on as if it knew.
+        """
+        key = "" if ticket is None else ticket.facts.key
         with self._admitting:
             self.in_flight += 1
+            self.flying.add(key)
         try:
             yield
+        except Stop:
+            raise
+        except Refused:
+            # Composing refused it, as too large: nothing was written, and the journal is as sound as before.
+            if ticket is None or ticket.ran:
+                self.close(Closing("result_not_kept"))
+            raise
+        except Exception as fault:
+            self.break_down(fault, ticket)
+            raise Stop(f"the journal can no longer be written: {fault}") from fault
         except BaseException as fault:
             self.break_down(fault, ticket)
             raise
         finally:
             with self._admitting:
                 self.in_flight -= 1
+                self.flying.discard(key)
             if self.on_close is not None:
                 self.on_close()
 
@@ -155,9 +181,9 @@ class Gate:
                 self.diverge(fault)
                 raise
             if recorded is not None:
-                return self._recorded(tool, arguments, plain, recorded)
+                return self._recorded(tool, arguments, plain, recorded.step_id)
             facts = self._new_facts(tool, place, asked, turn_id)
-        return Ticket(tool, facts, arguments, plain, Walk(facts, self._shown(plain), **_walk_of(tool)))
+        return Ticket(tool, facts, arguments, plain, new_walk(tool, facts, self._shown(plain)))
 
     def _known(self, given: Any) -> Tool:
         if isinstance(given, str):
@@ -171,13 +197,11 @@ class Gate:
                 )
             return found
         tool = as_tool(given)
-        return self.tools.setdefault(tool.name, tool) if tool.name not in self.tools else self._same(tool)
-
-    def _same(self, tool: Tool) -> Tool:
-        known = self.tools[tool.name]
-        if known is not tool and known.body is not tool.body:
+        known = self.tools.setdefault(tool.name, tool)
+        # Equal, not identical: every look at a method makes a new one.
+        if (known is not tool and known.body != tool.body) or tool.name in self._step_names:
             raise Refused(
-                f"two tools are called {tool.name!r}",
+                f"two tools, or a tool and a step, are called {tool.name!r}",
                 code="tool_capability_conflict",
                 next="Give one of them another name: @clew.tool(name=…).",
                 tool=tool.name,
@@ -220,6 +244,7 @@ class Gate:
         """The id of the next step of this name here, counted from the beginning of the leg, as the agent replays."""
         base = step_id(path, name, 1)[: -len("-1")]
         with self._admitting:
+            self._step_names.add(name)
             self._steps[base] += 1
             return f"{base}-{self._steps[base]}"
 
@@ -230,8 +255,10 @@ class Gate:
 
     # Recorded calls.
 
-    def _recorded(self, tool: Tool, arguments: dict[str, Any], plain: dict[str, Any], call: CallState) -> Ticket:
-        """What the plan says of a call that the agent asks for again."""
+    def _recorded(self, tool: Tool, arguments: dict[str, Any], plain: dict[str, Any], step: str) -> Ticket:
+        """What the plan says of a call that the agent asks for again, as it stands now: a probe may have settled it."""
+        call = self.journal.state.calls.get(step)
+        assert call is not None
         facts = facts_of(self.journal.state.run_id, call, tool.capability)
         ticket = Ticket(tool, facts, arguments, plain)
         decision, reason = judge_call(self.journal.state, call, self.facts())
@@ -239,10 +266,9 @@ class Gate:
             ticket.replay = self._answer_of(call)
         elif decision in ("run", "rerun"):
             # The answer that a review brings was read above; here the recorded call starts (again) under its own key.
-            walk = Walk(facts, None, attempt=call.attempt, recorded=True, rerun=decision == "rerun", **_walk_of(tool))
-            ticket.walk = walk
+            ticket.walk = recorded_walk(tool, facts, call, rerun=decision == "rerun")
         elif decision == "probe":
-            ticket.walk = Walk(facts, None, attempt=call.attempt, recorded=True, doubt_ms=call.started_ms, **_walk_of(tool))
+            ticket.walk = recorded_walk(tool, facts, call, doubt_ms=call.started_ms)
         else:
             ticket.end = Closing("unknown_effect" if decision == "review" else reason, reason)
         return ticket
@@ -263,44 +289,45 @@ class Gate:
         """An answer by its place in the journal.
 
         Raises:
-            Corrupt: `run_state_corrupt` when it is not readable any more.
+            Stop: it is not readable any more; the gate has closed, for an unknown answer is no error to go on from.
         """
-        record = self.store.record_at(self.journal.state.run_id, ref.position)
-        event = record.payload["event"]
         try:
+            event = self.store.record_at(self.journal.state.run_id, ref.position).payload["event"]
             return read_answer(event, None if ref.blob is None else self.blobs.get(ref.blob))
-        except ValueError as fault:
-            raise Corrupt(
-                f"the answer of step {event['stepId']!r} is not JSON: {fault}",
-                code="run_state_corrupt",
-                next="Nothing was changed. Run `clew verify` on the run.",
-            ) from None
+        except (ClewError, ValueError) as fault:
+            self.close(Closing("result_missing", f"the answer at byte {ref.position} cannot be read: {fault}"))
+            raise Stop("the run is pausing: result_missing") from fault
 
     # What drivers ask.
 
-    def decide(self, ticket: Ticket, attempt: int) -> Allow | Deny | Halt:
+    def decide(self, ticket: Ticket, attempt: int, *, again: bool = False) -> Allow | Deny | Halt:
         """May this attempt start? The gate is open, the limits hold, the policy agrees."""
         if self.closing is not None:
             return Halt(self.closing.reason)
-        new = ticket.walk is not None and not ticket.walk.recorded
-        calls = self._proposed if new else -1
-        limit = exceeded(self.budget, calls=calls, active_s=self.active_s())
+        limit = self._spend(new=ticket.walk is not None and not ticket.walk.recorded)
         if limit is not None:
             self.limit = limit
             return Halt(limit.code)
-        denial = self._ask_policy(ticket, attempt)
-        if new:
-            self._proposed += 1
-        return Allow() if denial is None else Deny(denial)
+        denial = None if again else self._ask_policy(ticket, attempt)
+        return Allow() if denial is None else Deny(self.redactor.text(denial)[:MESSAGE_CHARS])
+
+    def _spend(self, *, new: bool) -> Exceeded | None:
+        """Count a new call, unless a limit is reached; one at a time, for threads ask as well."""
+        with self._admitting:
+            limit = exceeded(self.budget, calls=self._proposed if new else -1, active_s=self.active_s())
+            if new and limit is None:
+                self._proposed += 1
+            return limit
 
     def _ask_policy(self, ticket: Ticket, attempt: int) -> str | None:
         """What the policy says; one that fails denies."""
         if self.agent.policy is None:
             return None
         try:
-            return self.agent.policy(self.call_of(ticket, attempt))
-        except Exception as fault:
+            denial = self.agent.policy(self.call_of(ticket, attempt))
+        except Exception as fault:  # noqa: BLE001 -- whatever it raises, it did not allow
             return f"the policy failed: {type(fault).__name__}"
+        return None if denial is None else text_of(denial)
 
     def check_time(self) -> None:
         """Refuse a turn or step when the time is used up, by closing the gate."""
@@ -319,26 +346,27 @@ class Gate:
     def call_of(self, ticket: Ticket, attempt: int) -> Call:
         """The call as the tool and its probe see it."""
         facts = ticket.facts
-        return Call(
-            facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace
-        )
+        return Call(facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace)
 
     def save(self, data: bytes) -> str | None:
         """Keep bytes; None when the machine refuses, for the fact itself is still to be written."""
         try:
             return self.blobs.put(data)
-        except Storage:
+        except Exception:  # noqa: BLE001 -- whatever the blob store raises, it did not keep them
             return None
 
     def said(self, verdict: Verdict) -> Verdict:
-        """A verdict as it may be recorded: its result is JSON and redacted."""
+        """A verdict as it may be recorded: its result is JSON, its words are redacted."""
+        reason = self.redactor.text(text_of(verdict.reason))[:MESSAGE_CHARS]
+        if isinstance(verdict, CannotTell):
+            return CannotTell(reason, seconds_of(verdict.retry_in_s))
         if not isinstance(verdict, Happened) or verdict.result is msgspec.UNSET:
-            return verdict
+            return msgspec.structs.replace(verdict, reason=reason)
         try:
             result = self.redactor.answer(to_json(verdict.result))
         except Usage as fault:
             return CannotTell(f"the probe's result is not JSON: {fault.message}")
-        return Happened(result, self.redactor.text(verdict.reason))
+        return Happened(result, reason)
 
     def returned_late(self, ticket: Ticket, attempt: int) -> Callable[[effect.Outcome], None]:
         """Where a body that was left behind says how it ended after all."""
@@ -364,44 +392,3 @@ class Gate:
             self.close(Closing("effect_given_up"))
         elif isinstance(end, Closing):
             self.close(end)
-
-
-def deliver(tool: Tool, answer: Answer | Unrecorded) -> Any:
-    """The value for the agent, or the error."""
-    if isinstance(answer, Unrecorded):
-        raise ResultNotRecorded(
-            answer.message,
-            code="result_not_recorded",
-            next="Go on without the result, or look it up where the effect happened.",
-            tool=tool.name,
-        )
-    if answer.error is None:
-        return restore(answer.value, tool.returns)
-    family = Denied if answer.error.kind == "denied" else ToolError
-    raise family(
-        answer.error.message or answer.error.kind,
-        code="policy_denied" if answer.error.kind == "denied" else "tool_failed",
-        next="Decide in the agent how to go on: this answer is recorded and will be replayed.",
-        tool=tool.name,
-        kind=answer.error.kind,
-        value=answer.error.value,
-    )
-
-
-def facts_of(run_id: str, call: CallState, today: Capability) -> CallFacts:
-    """A recorded call's facts; its own capability, or today's when it died before it was resolved."""
-    return CallFacts(
-        run_id=run_id,
-        step_id=call.step_id,
-        call_id=call.call_id,
-        key=call.key,
-        tool=call.tool,
-        turn_id=call.turn_id,
-        fingerprint=call.fingerprint,
-        capability=call.capability or today,
-    )
-
-
-def _walk_of(tool: Tool) -> dict[str, Any]:
-    return {"probe": tool.probe_facts(), "secret": tool.secret}
-

@@ -12,26 +12,32 @@ from clew.core.budget import RunBudget
 from clew.core.effect import Closing
 from clew.core.ids import check_id, new_run_id, split_key
 from clew.core.jsonable import to_json
-from clew.core.resume import ResumePlan
+from clew.core.resume import Facts, ResumePlan
 from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
 from clew.core.state import RunState
 from clew.errors import NotFound, Refused, Usage
 from clew.runtime.clock import Clock, SystemClock, day_text
+from clew.runtime.commanding import abort_run, pause_run
 from clew.runtime.ending import Policy
+from clew.runtime.journal import Watcher
 from clew.runtime.live import LegEnd, Orders, live_async, live_sync
 from clew.runtime.opening import HomeParts, Opening, Wanted, facts_now, plan_of, reopen_run, start_run
-from clew.runtime.pool import SYNCS, through
+from clew.runtime.pool import aside
 from clew.runtime.reader import Reader
 from clew.runtime.recovery import Takeover, Unlock, Waiver
-from clew.runtime.settling import Said, abort_run, pause_run, settle_run, unlock_run
+from clew.runtime.reviewing import Said
+from clew.runtime.settling import settle_run
 from clew.runtime.tools import Agent, as_agent
-from clew.stores.base import BlobStore, RunStore
+from clew.runtime.unlocking import accept_loss_run, unlock_run
+from clew.stores.base import BlobStore, RunStore, Workspace
 from clew.stores.blobs import FileBlobStore
 from clew.stores.jsonl import FileRunStore
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
+from clew.stores.workspace import FileWorkspace
 
 FOLDER = ".clew"
+RUNS = "runs"
 VARIABLE = "CLEW_HOME"
 
 
@@ -68,6 +74,7 @@ class Home:
                 next="Say takeover='proven' to go on after provably dead owners, or leave it out.",
             )
         self.path = Path(path) if path is not None else find_home() or Path(FOLDER)
+        self._in_files = store is None
         base = self.path.absolute().parent
         self._parts = HomeParts(
             store=store or FileRunStore(self.path),
@@ -76,20 +83,29 @@ class Home:
             base=base,
             workspace=Path(workspace) if workspace is not None else base,
             takeover=takeover,
+            workspaces=lambda root: FileWorkspace(Path(root), home=self.path),
         )
         self.reader = Reader(self._parts.store, self._parts.blobs, self._parts.clock)
 
     @classmethod
-    def memory(cls, *, takeover: Takeover = "proven", clock: Clock | None = None) -> "Home":
-        """A home that lives as long as this process, for tests."""
-        return cls(FOLDER, takeover=takeover, store=MemoryRunStore(), blobs=MemoryBlobStore(), clock=clock)
+    def memory(
+        cls, *, takeover: Takeover = "proven", workspace: str | Path | None = None, clock: Clock | None = None
+    ) -> "Home":
+        """A home that lives as long as this process, for tests. Its workspace is a real folder: the current one."""
+        kept: dict[str, Any] = {"store": MemoryRunStore(), "blobs": MemoryBlobStore(), "clock": clock}
+        return cls(FOLDER, takeover=takeover, workspace=workspace, **kept)
+
+    @property
+    def workspace(self) -> Workspace:
+        """The files that workspace tools may touch; give it to `Call.loose` to try one by hand."""
+        return self._parts.workspaces(str(self._parts.workspace))
 
     # Running.
 
     async def run(
         self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
         on_error: str = "pause", on_limit: str = "pause", signals: bool = False,
-        notice: Callable[[str], None] | None = None,
+        notice: Callable[[str], None] | None = None, watch: Watcher | None = None,
     ) -> RunResult:  # fmt: skip
         """Start a run and see it to its end, its pause or its failure.
 
@@ -102,27 +118,34 @@ class Home:
             on_limit: `pause` (default) or `fail` at a limit.
             signals: Take Ctrl-C and SIGTERM while it runs (main thread only).
             notice: Told in words when a signal was taken.
+            watch: Told of each record of this leg once it is durable.
 
         Raises:
             Refused: `run_id_conflict`. Usage: `value_not_json`, `invalid_run_id`. Storage.
         """
         found = as_agent(agent)
         begin = self._starting(found, input, run_id, budget)
-        orders = _orders(on_error, on_limit, signals, notice)
-        return await self._live(found, input, *await _blocking(begin), orders)
+        orders = _orders(on_error, on_limit, signals, notice, watch)
+        return await self._live(found, input, *await aside(begin), orders)
 
     def run_sync(
         self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
         on_error: str = "pause", on_limit: str = "pause", signals: bool = True,
-        notice: Callable[[str], None] | None = None,
+        notice: Callable[[str], None] | None = None, watch: Watcher | None = None,
     ) -> RunResult:  # fmt: skip
         """As `run`, from plain code; a plain agent gets a `SyncRun` and runs in this thread."""
         found = as_agent(agent)
-        orders = _orders(on_error, on_limit, signals, notice)
+        orders = _orders(on_error, on_limit, signals, notice, watch)
         return self._live_sync(found, input, self._starting(found, input, run_id, budget)(), orders)
 
-    def _starting(self, agent: Agent, prompt: Any, run_id: str | None, budget: RunBudget | None) -> Callable[[], Opening]:
-        chosen = check_id(run_id) if run_id is not None else new_run_id(self._parts.clock.chance(16), day_text(self._parts.clock))
+    def _starting(
+        self, agent: Agent, prompt: Any, run_id: str | None, budget: RunBudget | None
+    ) -> Callable[[], Opening]:
+        chosen = (
+            check_id(run_id)
+            if run_id is not None
+            else new_run_id(self._parts.clock.chance(16), day_text(self._parts.clock))
+        )
         return lambda: start_run(self._parts, agent, prompt, run_id=chosen, budget=budget or RunBudget())
 
     async def ensure(self, agent: Any, input: Any = None, *, run_id: str, **how: Any) -> RunResult:
@@ -131,10 +154,12 @@ class Home:
         Raises:
             Refused: `resume_input_mismatch`; otherwise as `run` and `resume`.
         """
-        state, _ = await _blocking(lambda: self._existing(run_id, input))
+        state, met = await aside(lambda: self._existing(run_id, input))
+        if met is not None:
+            raise met
         if state is None:
             return await self.run(agent, input, run_id=run_id, **how)
-        if state.ended:
+        if state.finish is not None:
             return self.reader.result(state)
         return await self.resume(run_id, agent, **how)
 
@@ -143,7 +168,7 @@ class Home:
         state = self._existing(run_id, input)
         if state is None:
             return self.run_sync(agent, input, run_id=run_id, **how)
-        if state.ended:
+        if state.finish is not None:
             return self.reader.result(state)
         return self.resume_sync(run_id, agent, **how)
 
@@ -165,6 +190,7 @@ class Home:
         self, run_id: str, agent: Any, *, plan: ResumePlan | None = None, input: Any = msgspec.UNSET,
         budget: RunBudget | None = None, accept_config: Said | None = None, on_error: str = "pause",
         on_limit: str = "pause", signals: bool = False, notice: Callable[[str], None] | None = None,
+        watch: Watcher | None = None,
     ) -> RunResult:  # fmt: skip
         """Let a stopped run go on by its plan: answered calls replay, open ones are asked after, nothing is guessed.
 
@@ -179,41 +205,43 @@ class Home:
         """
         found = as_agent(agent)
         wanted = _wanted(plan, input, budget, accept_config)
-        opened, met = await _blocking(lambda: reopen_run(self._parts, found, check_id(run_id), wanted))
-        orders = _orders(on_error, on_limit, signals, notice)
+        opened, met = await aside(lambda: reopen_run(self._parts, found, check_id(run_id), wanted))
+        orders = _orders(on_error, on_limit, signals, notice, watch)
         return await self._live(found, opened.state.input, opened, met, orders)
 
     def resume_sync(
         self, run_id: str, agent: Any, *, plan: ResumePlan | None = None, input: Any = msgspec.UNSET,
         budget: RunBudget | None = None, accept_config: Said | None = None, on_error: str = "pause",
         on_limit: str = "pause", signals: bool = True, notice: Callable[[str], None] | None = None,
+        watch: Watcher | None = None,
     ) -> RunResult:  # fmt: skip
         """As `resume`, from plain code."""
         found = as_agent(agent)
         opened = reopen_run(self._parts, found, check_id(run_id), _wanted(plan, input, budget, accept_config))
-        return self._live_sync(found, opened.state.input, opened, _orders(on_error, on_limit, signals, notice))
+        return self._live_sync(found, opened.state.input, opened, _orders(on_error, on_limit, signals, notice, watch))
 
     async def _live(
         self, agent: Agent, prompt: Any, opened: Opening, met: asyncio.CancelledError | None, orders: Orders
     ) -> RunResult:
-        if opened.gate is None:
-            return self.reader.result(opened.state)
         if met is not None:
-            opened.gate.close(Closing("interrupted"))
-            await live_async(opened.gate, agent, prompt, opened.plan, orders)
+            if opened.gate is not None:
+                opened.gate.close(Closing("interrupted"))
+                await live_async(opened.gate, agent, prompt, opened.plan, orders)
             raise met
+        if opened.gate is None:
+            return self._result(agent, LegEnd(opened.state))
         return self._result(agent, await live_async(opened.gate, agent, prompt, opened.plan, orders))
 
     def _live_sync(self, agent: Agent, prompt: Any, opened: Opening, orders: Orders) -> RunResult:
         if opened.gate is None:
-            return self.reader.result(opened.state)
+            return self._result(agent, LegEnd(opened.state))
         if agent.is_async:
             return self._result(agent, asyncio.run(live_async(opened.gate, agent, prompt, opened.plan, orders)))
         return self._result(agent, live_sync(opened.gate, agent, prompt, opened.plan, orders))
 
     def _result(self, agent: Agent, end: LegEnd) -> RunResult:
-        facts = facts_now(self._parts, end.state, agent, Wanted())
-        return self.reader.result(end.state, retry_in_s=end.retry_in_s, facts=facts)
+        facts: Callable[[], Facts] = lambda: facts_now(self._parts, end.state, agent, Wanted())  # noqa: E731 -- handed on
+        return self.reader.result(end.state, retry_in_s=end.retry_in_s, facts=facts, fault=end.fault)
 
     # Deciding.
 
@@ -259,15 +287,44 @@ class Home:
         """Close the leg of an owner that cannot be proven gone, on a person's word."""
         return unlock_run(self._parts, self.find(run), Unlock(nonce, by, reason))
 
+    def accept_loss(self, run: str, *, by: str, reason: str, nonce: str = "") -> dict[str, Any]:
+        """Go on from what a journal still has, on a person's word, although its head says that there was more.
+
+        Args:
+            nonce: Of the leg in which the journal now ends, when its owner cannot be proven gone.
+
+        Raises:
+            Refused: `nothing_to_accept` when nothing is missing. Corrupt: it is damaged in another way.
+        """
+        return accept_loss_run(self._parts, self.find(run), Said(by, reason), nonce)
+
     # Looking.
+
+    def require(self) -> "Home":
+        """This home, if there is one.
+
+        Raises:
+            NotFound: `no_home` when nothing was ever started here.
+        """
+        if not self._in_files or (self.path / RUNS).is_dir():
+            return self
+        inside = self.path / FOLDER
+        raise NotFound(
+            f"there is no home at {str(self.path)!r}",
+            code="no_home",
+            next=f"Name the folder itself: --home {inside}"
+            if inside.is_dir()
+            else "Go to the folder where runs were started, or say --home PATH; `clew run` makes a new one.",
+            path=str(self.path),
+        )
 
     def runs(self) -> Iterator[dict[str, Any]]:
         """One row a run, the last started first."""
         yield from self.reader.rows()
 
     def find(self, part: str) -> str:
-        """A run id from a unique part of it, or `@last`."""
-        return self.reader.find(part)
+        """A run id from a unique part of it, or `@last`. `NotFound` (`no_home`, `unknown_run`), `Usage`."""
+        return self.require().reader.find(part)
 
     def result(self, run: str) -> RunResult:
         """How a run stands, without touching it."""
@@ -278,20 +335,15 @@ class Home:
         return self.reader.verify(self.find(run))
 
 
-def _orders(on_error: str, on_limit: str, signals: bool, notice: Callable[[str], None] | None) -> Orders:
+def _orders(
+    on_error: str, on_limit: str, signals: bool, notice: Callable[[str], None] | None, watch: Watcher | None
+) -> Orders:
     for name, word in (("on_error", on_error), ("on_limit", on_limit)):
         if word not in ("pause", "fail"):
             raise Usage(f"{name} is {word!r}", code="invalid_order", next=f"Say {name}='pause' or {name}='fail'.")
-    return Orders(Policy(on_error, on_limit), signals, notice)
+    return Orders(Policy(on_error, on_limit), signals, notice, watch)
 
 
 def _wanted(plan: ResumePlan | None, prompt: Any, budget: RunBudget | None, accept: Said | None) -> Wanted:
     waiver = None if accept is None else Waiver("config", accept.by, accept.reason)
     return Wanted(plan, prompt, budget, waiver)
-
-
-async def _blocking(work: Callable[[], Any]) -> tuple[Any, asyncio.CancelledError | None]:
-    """Blocking set-up off the event loop, not to be torn: a cancellation met on the way is handed back beside."""
-    done = SYNCS.submit(work)
-    met = await through(done)
-    return done.result(), met

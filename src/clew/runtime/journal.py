@@ -2,34 +2,49 @@
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from clew.core.compose import Composed, Saying, compose
-from clew.core.records import Head
+from clew.core.records import Head, Record
 from clew.core.state import RunState
 from clew.core.times import format_ms
-from clew.errors import Storage
+from clew.errors import Refused, Stop, Storage
 from clew.runtime.clock import Clock
 from clew.runtime.pool import SYNCS, through
 from clew.stores.base import RunWriter
+
+Watcher = Callable[[Record], None]
 
 
 class Journal:
     """One run's journal while a leg is open. `state` is what is durable, never more.
 
     Appends are taken one after another. After one has failed nothing is acknowledged any more (`poisoned`).
+    `untold` are records of this leg that were appended before; they are kept until `watch` is called.
     """
 
-    def __init__(self, state: RunState, writer: RunWriter, clock: Clock, nonce: str, *, used: int = 0) -> None:
+    def __init__(
+        self,
+        state: RunState,
+        writer: RunWriter,
+        clock: Clock,
+        nonce: str,
+        *,
+        used: int = 0,
+        untold: Sequence[Record] = (),
+    ) -> None:
         self.state = state
         self.writer = writer
         self.clock = clock
         self.nonce = nonce
-        self.riders: list[Saying] = []
+        self.riders: deque[Saying] = deque()
         self.fault: BaseException | None = None
         self.busy = False
-        self.on_record: Callable[[RunState], None] | None = None
+        self.check_start: Callable[[], None] = lambda: None
+        self._untold: list[Record] | None = list(untold)
+        self._watcher: Watcher | None = None
         self._counter = used
         self._turn = threading.Lock()
         self._queue: asyncio.Future[None] | None = None
@@ -45,13 +60,17 @@ class Journal:
         Raises:
             Corrupt: a record would be illegal; nothing was written.
             Storage: the machine refused; the writer is poisoned.
+            Stop: the leg has ended, or a start comes too late; nothing was written.
         """
         with self._turn, self._occupied():
+            self._check(starts)
             composed = self._compose(sayings)
             self._write(composed, starts)
             self._apply(composed)
 
-    async def append_from_loop(self, sayings: Sequence[Saying], *, starts: bool = False) -> asyncio.CancelledError | None:
+    async def append_from_loop(
+        self, sayings: Sequence[Saying], *, starts: bool = False
+    ) -> asyncio.CancelledError | None:
         """Append without blocking the event loop, and not to be cancelled: a cancellation is handed back afterwards.
 
         Raises:
@@ -61,6 +80,7 @@ class Journal:
         self._queue = mine
         try:
             met = await through(before) if before is not None else None
+            self._check(starts)
             composed = self._compose(sayings)
             written = SYNCS.submit(lambda: self._write(composed, starts))
             met = await through(written) or met
@@ -69,6 +89,14 @@ class Journal:
             return met
         finally:
             mine.set_result(None)
+
+    def _check(self, starts: bool) -> None:
+        """When its turn has come: the leg goes on, and a start asks once more whether anything may start."""
+        leg = self.state.leg
+        if leg is not None and leg.nonce == self.nonce and leg.closed:
+            raise Stop("the leg has ended")
+        if starts:
+            self.check_start()
 
     @contextmanager
     def _occupied(self) -> Iterator[None]:
@@ -87,10 +115,14 @@ class Journal:
                 next=f"End this process, then look with `clew show {self.state.run_id}` before `clew resume`.",
                 run=self.state.run_id,
             ) from self.fault
-        said = [*self.riders, *sayings]
-        self.riders = []
-        at = format_ms(self.clock.now_ms())
-        return compose(self.state, said, at=at, new_id=self.new_id, size_bytes=self.writer.size_bytes)
+        # One by one, for another thread may add to them at any time.
+        riders = [self.riders.popleft() for _ in range(len(self.riders))]
+        at, size = format_ms(self.clock.now_ms()), self.writer.size_bytes
+        try:
+            return compose(self.state, [*riders, *sayings], at=at, new_id=self.new_id, size_bytes=size)
+        except Refused:
+            self.riders.extendleft(reversed(riders))
+            raise
 
     def _write(self, composed: Composed, starts: bool) -> None:
         try:
@@ -105,6 +137,25 @@ class Journal:
         except BaseException as fault:
             self.fault = fault
             raise
+        self._tell(composed.batch.records)
+
+    def watch(self, watcher: "Watcher | None") -> None:
+        """Tell `watcher` of each record once it is durable, from the leg's first on."""
+        untold, self._untold = self._untold or [], None
+        self._watcher = watcher
+        self._tell(untold)
+
+    def _tell(self, records: Sequence[Record]) -> None:
+        if self._untold is not None:
+            self._untold.extend(records)
+        watcher = self._watcher
+        if watcher is None:
+            return
+        try:
+            for record in records:
+                watcher(record)
+        except Exception:  # noqa: BLE001 -- a watcher that fails is left alone; the run does not depend on it
+            self._watcher = None
 
     def publish_head(self, row: dict[str, object]) -> None:
         """Publish how far the journal is, with the row that lists show."""

@@ -1,7 +1,9 @@
 """One leg from its first append to its last: probes, the agent, the end. Once for event loops, once for plain code."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -9,24 +11,27 @@ import msgspec
 from clew.core.calls import CallState
 from clew.core.capability import Capability
 from clew.core.compose import Close, Move, Saying
-from clew.core.effect import Closing, GaveUp, Walk
+from clew.core.effect import Closing, GaveUp
 from clew.core.outcome import Outcome
 from clew.core.resume import ResumePlan
 from clew.core.state import RunState
-from clew.errors import ClewError, Storage
-from clew.runtime.control import POLL_S, Control, handlers, request_abort, wake
+from clew.errors import ClewError
+from clew.runtime.control import POLL_S, Control, handlers, reject_rest, request_abort, wake
 from clew.runtime.drivers import Walking, drive_async, drive_sync
-from clew.runtime.ending import Ended, Policy, broken, end_sayings, late_returns, row
-from clew.runtime.gate import Gate, Ticket, facts_of
+from clew.runtime.ending import Ended, Policy, broken, end_sayings, late_returns, publish
+from clew.runtime.gate import Gate
+from clew.runtime.journal import Watcher
 from clew.runtime.place import HERE, Place
-from clew.runtime.pool import SYNCS, in_own_thread, through
+from clew.runtime.pool import aside, in_own_thread, through
 from clew.runtime.recovery import end_leg, fail_sayings, unfinished_business
 from clew.runtime.run import Run, SyncRun
+from clew.runtime.tickets import Ticket, facts_of, recorded_walk
 from clew.runtime.tools import Agent
 
 GRACE_S = 1.0
 ABORT_GRACE_S = 10.0
 CRASHES = 3
+_LEFT_BEHIND: set[asyncio.Task[Any]] = set()
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -35,13 +40,15 @@ class Orders(msgspec.Struct, frozen=True):
     policy: Policy = Policy()
     signals: bool = False
     notice: Callable[[str], None] | None = None
+    watch: Watcher | None = None
 
 
 class LegEnd(msgspec.Struct, frozen=True):
-    """What a leg leaves: the state as it is on disk, and when a probe wants to be asked again (seconds)."""
+    """What a leg leaves: the state as it is on disk, when a probe wants to be asked again (seconds), what the agent raised."""
 
     state: RunState
     retry_in_s: float | None = None
+    fault: BaseException | None = None
 
 
 def reopening(state: RunState, plan: ResumePlan | None) -> list[Saying]:
@@ -97,10 +104,7 @@ def _recheck(gate: Gate, call: CallState) -> tuple[Ticket, Walking]:
     facts = facts_of(gate.journal.state.run_id, call, capability)
     record = gate.store.record_at(gate.journal.state.run_id, call.position)
     ticket = Ticket(tool, facts, {}, record.payload["event"]["args"])
-    walk = Walk(
-        facts, None, attempt=call.attempt, recorded=True, probe=tool.probe_facts(), doubt_ms=call.started_ms
-    )
-    return ticket, walk.recheck()
+    return ticket, recorded_walk(tool, facts, call, doubt_ms=call.started_ms).recheck()
 
 
 def after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:
@@ -128,7 +132,7 @@ def live_sync(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, or
     """
     control = Control(gate)
     gate.poll = lambda: _poll(gate, control)
-    with handlers(gate, orders.notice) if orders.signals else _nothing():
+    with _opened(gate, orders):
         try:
             _probe_sync(gate, plan)
             if gate.journal.state.state == "running":
@@ -139,19 +143,38 @@ def live_sync(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, or
     return _leave(gate)
 
 
+@contextmanager
+def _opened(gate: Gate, orders: Orders) -> Iterator[None]:
+    """What holds while a leg runs: it is watched, signals are taken, and no exception leaves its lock behind."""
+    gate.journal.watch(orders.watch)
+    try:
+        with handlers(gate, orders.notice) if orders.signals else nullcontext():
+            yield
+    except BaseException:
+        end_leg(gate.journal)
+        raise
+
+
 def _probe_sync(gate: Gate, plan: ResumePlan | None) -> None:
     for ticket, walk in rechecks(gate, plan):
-        end, _ = drive_sync(gate, ticket, walk)
-        if isinstance(end, Closing | GaveUp):
-            gate.note(end)
+        end, met = drive_sync(gate, ticket, walk)
+        _take_in(gate, end, met)
     said = after_probes(gate, plan)
     if said:
         gate.journal.append(said)
 
 
+def _take_in(gate: Gate, end: Any, met: BaseException | None) -> None:
+    """How asking after an open effect ended; who was interrupted while it asked wants no more."""
+    if isinstance(end, Closing | GaveUp):
+        gate.note(end)
+    if met is not None:
+        gate.close(Closing("interrupted"))
+
+
 def _body_sync(gate: Gate, agent: Agent, prompt: Any) -> Ended:
     token = HERE.set(Place(gate.journal.state.run_id))
-    gate.interruptible = True
+    gate.interruptible = threading.current_thread() is threading.main_thread()
     try:
         return Ended(agent.body(SyncRun(gate), prompt))
     except BaseException as fault:
@@ -162,44 +185,42 @@ def _body_sync(gate: Gate, agent: Agent, prompt: Any) -> Ended:
 
 
 def _poll(gate: Gate, control: Control) -> None:
-    if gate.fault is None and control.due():
-        for walk in control.applying():
-            drive_sync(gate, NOBODY, walk)
+    """Look into the inbox, if it is time; a journal that fails meanwhile ends the leg, not the agent's call."""
+    if gate.fault is not None or not control.due():
+        return
+    try:
+        _steer_sync(gate, control)
+    except ClewError as fault:
+        gate.break_down(fault)
+
+
+def _steer_sync(gate: Gate, control: Control) -> None:
+    for walk in control.applying(control.waiting()):
+        drive_sync(gate, NOBODY, walk)
+    control.post()
 
 
 def _end_sync(gate: Gate, control: Control, ended: Ended, policy: Policy) -> None:
     if gate.fault is not None:
         return
+    gate.agent_fault = ended.fault
     drive_sync(gate, NOBODY, late_returns(gate))
-    for walk in control.applying():
-        drive_sync(gate, NOBODY, walk)
+    _steer_sync(gate, control)
     gate.journal.append(end_sayings(gate, ended, policy))
 
 
 def _leave(gate: Gate) -> LegEnd:
-    """Publish the head and let the journal go; a broken leg raises."""
-    fault = gate.fault
-    if fault is None:
-        try:
-            gate.journal.publish_head(row(gate.journal.state))
-        except Storage:
-            # The head is a lower bound: an older one is still true, and the journal itself is complete.
-            pass
+    """Publish the head, answer who comes too late, and let the journal go; a broken leg raises."""
+    state = gate.journal.state
+    if gate.fault is None:
+        publish(gate.journal)
+    if state.finish is not None:
+        reject_rest(gate.store, state.run_id, f"the run is {state.state}")
     end_leg(gate.journal)
-    if fault is not None:
-        raise broken(gate) from fault
+    if gate.fault is not None:
+        raise broken(gate) from gate.fault
     closing = gate.closing
-    return LegEnd(gate.journal.state, None if closing is None else closing.retry_in_s)
-
-
-class _nothing:
-    """A context in which nothing is taken."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *ended: object) -> None:
-        return None
+    return LegEnd(state, None if closing is None else closing.retry_in_s, gate.agent_fault)
 
 
 # Event loops.
@@ -211,57 +232,69 @@ async def live_async(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | N
     A cancellation of the caller pauses the run and is delivered when that is durable.
     """
     if not agent.is_async:
-        left = in_own_thread(lambda: live_sync(gate, agent, prompt, plan, orders), "agent")
-        met = await _patiently(gate, left)
-        return _ended_leg(left.result(), met)
+        return await _live_apart(gate, agent, prompt, plan, orders)
     control = Control(gate)
     changed = asyncio.Event()
     gate.on_close = wake(asyncio.get_running_loop(), changed)
-    met = None
-    with handlers(gate, orders.notice) if orders.signals else _nothing():
+    met: BaseException | None = None
+    with _opened(gate, orders):
         try:
-            await _probe_async(gate, plan)
+            met = await _probe_async(gate, plan)
             if gate.journal.state.state == "running":
-                ended, met = await _body_async(gate, agent, prompt, control, changed)
-                await _end_async(gate, control, ended, orders.policy)
+                ended, struck = await _body_async(gate, agent, prompt, control, changed)
+                late = await _end_async(gate, control, ended, orders.policy)
+                met = met or struck or late
         except ClewError as fault:
             gate.break_down(fault)
-    left = SYNCS.submit(lambda: _leave(gate))
-    met = await through(left) or met
+    end, struck = await aside(lambda: _settled(_leave, gate))
+    return _ended_leg(end, met or struck)
+
+
+async def _live_apart(
+    gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, orders: Orders
+) -> LegEnd:
+    """A plain agent lives in a thread of its own; a cancellation pauses it at its next safe point."""
+    met: BaseException | None = None
+    with handlers(gate, orders.notice) if orders.signals else nullcontext():
+        left = in_own_thread(lambda: _settled(live_sync, gate, agent, prompt, plan, orders), "agent")
+        while not left.done():
+            try:
+                await asyncio.wait([left])
+            except asyncio.CancelledError as cancelled:
+                met = cancelled
+                gate.close(Closing("interrupted"))
     return _ended_leg(left.result(), met)
 
 
-def _ended_leg(end: LegEnd, met: asyncio.CancelledError | None) -> LegEnd:
+def _settled(work: Callable[..., LegEnd], *given: Any) -> LegEnd | ClewError:
+    """How it ended, an error as a value: a cancellation that was met beside it must not hide it, nor it the other."""
+    try:
+        return work(*given)
+    except ClewError as fault:
+        return fault
+
+
+def _ended_leg(end: LegEnd | ClewError, met: BaseException | None) -> LegEnd:
+    if isinstance(end, ClewError):
+        raise end
     if met is not None:
         raise met
     return end
 
 
-async def _patiently(gate: Gate, left: "asyncio.Future[Any]") -> asyncio.CancelledError | None:
-    """Wait for a leg in a thread; a cancellation pauses it at its next safe point."""
-    met: asyncio.CancelledError | None = None
-    while not left.done():
-        try:
-            await asyncio.wait([left])
-        except asyncio.CancelledError as cancelled:
-            met = cancelled
-            gate.close(Closing("interrupted"))
-    return met
-
-
-async def _probe_async(gate: Gate, plan: ResumePlan | None) -> None:
+async def _probe_async(gate: Gate, plan: ResumePlan | None) -> BaseException | None:
+    met: BaseException | None = None
     for ticket, walk in rechecks(gate, plan):
-        end, _ = await drive_async(gate, ticket, walk)
-        if isinstance(end, Closing | GaveUp):
-            gate.note(end)
+        end, struck = await drive_async(gate, ticket, walk)
+        _take_in(gate, end, struck)
+        met = met or struck
     said = after_probes(gate, plan)
-    if said:
-        await gate.journal.append_from_loop(said)
+    return (await gate.journal.append_from_loop(said) if said else None) or met
 
 
 async def _body_async(
     gate: Gate, agent: Agent, prompt: Any, control: Control, changed: asyncio.Event
-) -> tuple[Ended, asyncio.CancelledError | None]:
+) -> tuple[Ended, BaseException | None]:
     """Call the agent and watch the gate and the inbox until it ends, or has to be left behind."""
     if gate.closing is not None:
         return Ended(left_behind=True), None
@@ -270,18 +303,17 @@ async def _body_async(
         task = asyncio.ensure_future(agent.body(Run(gate), prompt))
     finally:
         HERE.reset(token)
-    met: asyncio.CancelledError | None = None
+    met: BaseException | None = None
     while (not task.done() or gate.in_flight) and not _must_leave(gate):
-        try:
-            await _a_moment(task, changed)
-            await _look(gate, control)
-        except asyncio.CancelledError as cancelled:
-            met = cancelled
+        struck = await _a_moment(task, changed) or await _look(gate, control)
+        if struck is not None:
+            met = struck
             gate.close(Closing("interrupted"))
             task.cancel()
         if gate.aborting:
-            await _abort(gate, task)
-    return await _take_leave(gate, task), met
+            met = await _abort(gate, task) or met
+    ended, struck = await _take_leave(gate, task)
+    return ended, met or struck
 
 
 def _must_leave(gate: Gate) -> bool:
@@ -289,55 +321,79 @@ def _must_leave(gate: Gate) -> bool:
     return gate.abandoned or (gate.closing is not None and gate.in_flight == 0)
 
 
-async def _a_moment(task: "asyncio.Future[Any]", changed: asyncio.Event) -> None:
+async def _a_moment(task: "asyncio.Future[Any]", changed: asyncio.Event) -> BaseException | None:
     """Until the agent ends, the gate changes, or it is time to look into the inbox."""
     waiter = asyncio.ensure_future(changed.wait())
     try:
         awaited = [waiter] if task.done() else [task, waiter]
         await asyncio.wait(awaited, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError as cancelled:
+        return cancelled
     finally:
         waiter.cancel()
         changed.clear()
+    return None
 
 
-async def _look(gate: Gate, control: Control) -> None:
-    if gate.fault is None and control.due():
-        for walk in control.applying():
-            await drive_async(gate, NOBODY, walk)
+async def _look(gate: Gate, control: Control) -> BaseException | None:
+    """Look into the inbox, if it is time; a journal that fails meanwhile ends the leg."""
+    if gate.fault is not None or not control.due():
+        return None
+    try:
+        return await _steer_async(gate, control)
+    except ClewError as fault:
+        gate.break_down(fault)
+        return None
 
 
-async def _abort(gate: Gate, task: "asyncio.Future[Any]") -> None:
+async def _steer_async(gate: Gate, control: Control) -> BaseException | None:
+    met: BaseException | None
+    commands, met = await aside(control.waiting)
+    for walk in control.applying(commands):
+        _, struck = await drive_async(gate, NOBODY, walk)
+        met = met or struck
+    if control.answers:
+        _, late = await aside(control.post)
+        met = met or late
+    return met
+
+
+async def _abort(gate: Gate, task: "asyncio.Future[Any]") -> BaseException | None:
     """`aborting` on disk, then what runs is cancelled; what cannot be stopped in time stays open."""
+    met: BaseException | None = None
     if gate.journal.state.state == "running":
-        await drive_async(gate, NOBODY, request_abort(gate, gate.aborting))
+        _, met = await drive_async(gate, NOBODY, request_abort(gate, gate.aborting))
     task.cancel()
-    await through(asyncio.ensure_future(asyncio.wait([task], timeout=ABORT_GRACE_S)))
+    met = await through(asyncio.ensure_future(asyncio.wait([task], timeout=ABORT_GRACE_S))) or met
     gate.abandoned = True
+    return met
 
 
-async def _take_leave(gate: Gate, task: "asyncio.Future[Any]") -> Ended:
+async def _take_leave(gate: Gate, task: "asyncio.Future[Any]") -> tuple[Ended, BaseException | None]:
     """The agent's end; after the gate has closed it gets a moment to take its leave, then it is left behind."""
+    met: BaseException | None = None
     for farewell in (False, True):
         if task.done():
             break
         if farewell:
             task.cancel()
-        await through(asyncio.ensure_future(asyncio.wait([task], timeout=GRACE_S)))
+        met = await through(asyncio.ensure_future(asyncio.wait([task], timeout=GRACE_S))) or met
     if not task.done():
-        return Ended(left_behind=True)
+        return Ended(left_behind=True), met
     if task.cancelled():
-        return Ended(fault=asyncio.CancelledError())
+        return Ended(fault=asyncio.CancelledError()), met
     fault = task.exception()
-    return Ended(fault=fault) if fault is not None else Ended(task.result())
+    return (Ended(fault=fault) if fault is not None else Ended(task.result())), met
 
 
-async def _end_async(gate: Gate, control: Control, ended: Ended, policy: Policy) -> None:
+async def _end_async(gate: Gate, control: Control, ended: Ended, policy: Policy) -> BaseException | None:
     if gate.fault is not None:
-        return
-    await drive_async(gate, NOBODY, late_returns(gate))
-    for walk in control.applying():
-        await drive_async(gate, NOBODY, walk)
-    await gate.journal.append_from_loop(end_sayings(gate, ended, policy))
+        return None
+    gate.agent_fault = ended.fault
+    _, met = await drive_async(gate, NOBODY, late_returns(gate))
+    struck = await _steer_async(gate, control)
+    late = await gate.journal.append_from_loop(end_sayings(gate, ended, policy))
+    return met or struck or late
 
 
 NOBODY: Any = None

@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,19 @@ from clew.core.budget import RunBudget
 from clew.core.canon import fingerprint, fingerprint_text
 from clew.core.compose import OPERATION_ID
 from clew.core.jsonable import to_json
+from clew.core.outcome import outcome_now
 from clew.core.resume import Facts, ResumePlan, prepare_run_resume
 from clew.core.state import RunState
 from clew.errors import Refused
 from clew.runtime.clock import Clock
-from clew.runtime.ending import row
+from clew.runtime.ending import publish
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
-from clew.runtime.live import reopening
+from clew.runtime.live import blocked_reason, reopening
 from clew.runtime.reader import unreadable_blobs
 from clew.runtime.recovery import Reopened, Takeover, Waiver, end_leg, give_birth, unfinished_business
 from clew.runtime.tools import Agent
-from clew.stores.base import BlobStore, RunStore
+from clew.stores.base import BlobStore, RunStore, Workspace
 
 
 class HomeParts(msgspec.Struct, frozen=True):
@@ -34,6 +36,7 @@ class HomeParts(msgspec.Struct, frozen=True):
     base: Path
     workspace: Path
     takeover: Takeover
+    workspaces: Callable[[str], Workspace]
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -77,9 +80,13 @@ def start_run(place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budge
 
 
 def _gate(place: HomeParts, journal: Journal, agent: Agent, budget: RunBudget) -> Gate:
-    journal.publish_head(row(journal.state))
-    workspace = place.base / str(journal.state.start.get("workspace", "."))
-    return Gate(journal, agent, store=place.store, blobs=place.blobs, budget=budget, workspace=str(workspace))
+    try:
+        publish(journal)
+        workspace = place.workspaces(str(place.base / str(journal.state.start.get("workspace", "."))))
+        return Gate(journal, agent, store=place.store, blobs=place.blobs, budget=budget, workspace=workspace)
+    except BaseException:
+        end_leg(journal)
+        raise
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -108,12 +115,12 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
         if _nothing_new(opened.state, plan):
             writer.close()
             return Opening(opened.state, None, plan)
+        budget = wanted.budget if wanted.budget is not None else recorded_budget(opened.state)
         waiver = _changed_waiver(opened.state, agent, wanted)
         journal = opened.begin(plan=plan, waiver=waiver, then=then)
     except BaseException:
         writer.close()
         raise
-    budget = wanted.budget if wanted.budget is not None else recorded_budget(journal.state)
     gate = _gate(place, journal, agent, budget)
     if journal.state.unclosed_leg is None:
         end_leg(journal)
@@ -155,8 +162,10 @@ def facts_now(place: HomeParts, state: RunState, agent: Agent | None, wanted: Wa
 
 def _nothing_new(state: RunState, plan: ResumePlan | None) -> bool:
     """Paused, closed, and still waiting for the same: nothing to write down."""
-    waiting = plan is not None and bool(plan.blocked) and not plan.probes and not plan.given_up
-    return waiting and state.state == "paused" and state.unclosed_leg is None
+    if plan is None or plan.probes or plan.given_up or state.unclosed_leg is not None:
+        return False
+    reason = blocked_reason(state, plan)
+    return bool(reason) and state.pause is not None and outcome_now(state).finish_reason == reason
 
 
 def _changed_waiver(state: RunState, agent: Agent, wanted: Wanted) -> Waiver | None:

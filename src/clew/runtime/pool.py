@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextvars
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -42,10 +43,19 @@ class Inbox:
             if fault is None:
                 future.set_result(value)
             else:
-                future.set_exception(fault)
+                future.set_exception(_bearable(fault))
         if self.done and not self.woken:
             self.woken = True
             self.loop.call_soon(self._drain)
+
+
+def _bearable(fault: BaseException) -> BaseException:
+    """The fault as a future may carry it; a StopIteration would end the generator that waits, as in any coroutine."""
+    if not isinstance(fault, StopIteration):
+        return fault
+    borne = RuntimeError("a function raised StopIteration")
+    borne.__cause__ = fault
+    return borne
 
 
 class Pool:
@@ -53,12 +63,19 @@ class Pool:
 
     def __init__(self, threads: int = _THREADS) -> None:
         self._size = threads
+        self._begin()
+
+    def _begin(self) -> None:
         self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._started = threading.Lock()
         self._alive = 0
+        self._process = os.getpid()
 
     def submit(self, job: Callable[[], Any]) -> "asyncio.Future[Any]":
         """Run `job` in a thread; the future belongs to the running loop."""
+        if self._process != os.getpid():
+            # A fork copies the queue and the count, but no thread.
+            self._begin()
         inbox = _inbox_here()
         future: asyncio.Future[Any] = inbox.loop.create_future()
         self._jobs.put((inbox, future, job))
@@ -122,3 +139,10 @@ async def through(future: "asyncio.Future[Any]") -> asyncio.CancelledError | Non
         except asyncio.CancelledError as cancelled:
             met = cancelled
     return met
+
+
+async def aside(work: Callable[[], Any]) -> tuple[Any, asyncio.CancelledError | None]:
+    """Blocking work off the event loop, not to be torn: its value, and a cancellation that was met on the way."""
+    done = SYNCS.submit(work)
+    met = await through(done)
+    return done.result(), met

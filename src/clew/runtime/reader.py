@@ -1,12 +1,15 @@
 """Looking at runs: rows, accounts, verdicts. Never writes and never locks; a later look may see more."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
+from clew.core.calls import CallState
 from clew.core.folding import fold
 from clew.core.ids import match_id
+from clew.core.outcome import effect_row
+from clew.core.records import Record
 from clew.core.resume import Facts
 from clew.core.snapshot import RunResult, snapshot
 from clew.core.state import RunState
@@ -14,6 +17,8 @@ from clew.errors import ClewError, NotFound
 from clew.runtime.clock import Clock
 from clew.runtime.ending import row
 from clew.stores.base import BlobStore, RunStore, Tail
+
+_SOUND = ("clean", "being_written")
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -66,21 +71,53 @@ class Reader:
         try:
             told = self._row(run_id)
         except ClewError as fault:
-            return {"runId": run_id, "state": "unreadable", "shown": "unreadable", "reason": fault.code, "message": fault.message}
-        return {"runId": run_id, **told, "shown": self.shown(told)}
+            return {
+                "runId": run_id,
+                "state": "unreadable",
+                "shown": "unreadable",
+                "reason": fault.code,
+                "message": fault.message,
+            }
+        waiting = [self._with_arguments(run_id, effect) for effect in told.get("waiting", ())]
+        return {"runId": run_id, **told, "waiting": waiting, "shown": self.shown(told)}
 
     def _row(self, run_id: str) -> dict[str, Any]:
         head = self.store.head(run_id)
         if head is not None and head.size_bytes == self.store.size_bytes(run_id):
             return dict(head.row)
-        return row(self.see(run_id).state)
+        seen = self.see(run_id)
+        return row(seen.state) | ({} if seen.tail.verdict in _SOUND else {"tail": seen.tail.verdict})
 
     def shown(self, told: dict[str, Any]) -> str:
         """The state in a reader's eyes: what the journal says, and whether the process of an open leg lives."""
-        if told.get("legClosed", True) or told.get("leg") is None or told["state"] in ("completed", "failed"):
-            return str(told["state"])
+        state = str(told["state"])
+        if told.get("leg") is None or state in ("completed", "failed"):
+            return state
+        if told.get("legClosed", True):
+            # A leg that only settled something ends without moving the operation: nobody runs it.
+            return "paused" if state == "paused" else "interrupted"
         owner = self.store.owner_state(told["leg"])
-        return {"alive": str(told["state"]), "stopped": "stopped", "gone": "interrupted"}.get(owner, "owner_elsewhere")
+        alive = "running" if state == "paused" else state
+        return {"alive": alive, "stopped": "stopped", "gone": "interrupted"}.get(owner, "owner_elsewhere")
+
+    def records(self, run_id: str) -> Iterator[Record]:
+        """The records of a run, in the order of the journal. `NotFound`, `Corrupt`."""
+        return (record for record, _ in self.store.read(run_id))
+
+    def effects(self, state: RunState) -> list[dict[str, Any]]:
+        """What is known of every effect of a run, with its recorded arguments."""
+        return [self.effect(state, call) for call in state.calls.values() if call.may_change_the_world]
+
+    def effect(self, state: RunState, call: CallState) -> dict[str, Any]:
+        """What is known of one effect, with its recorded arguments."""
+        return self._with_arguments(state.run_id, {**effect_row(call), "position": call.position})
+
+    def _with_arguments(self, run_id: str, effect: dict[str, Any]) -> dict[str, Any]:
+        told = {name: value for name, value in effect.items() if name != "position"}
+        if "position" in effect:
+            event = self.store.record_at(run_id, effect["position"]).payload["event"]
+            told["arguments"] = event.get("args", {})
+        return told
 
     def trace(self, run_id: str) -> list[dict[str, Any]]:
         """All event envelopes, in the order of the journal."""
@@ -98,11 +135,19 @@ class Reader:
         known = facts or Facts(self.clock.now_ms())
         return snapshot(seen.state, known, trace=self.trace(run_id), integrity=integrity)
 
-    def result(self, state: RunState, *, retry_in_s: float | None = None, facts: Facts | None = None) -> RunResult:
-        """The result of a run as it stands."""
+    def result(
+        self, state: RunState, *, retry_in_s: float | None = None, facts: Callable[[], Facts] | None = None,
+        fault: BaseException | None = None,
+    ) -> RunResult:  # fmt: skip
+        """The result of a run as it stands; `facts` are looked up when its snapshot is read."""
         output = state.agent_end.get("output") if state.agent_end is not None and state.state == "completed" else None
-        account: Callable[[], dict[str, Any]] = lambda: self.account(state.run_id, facts)  # noqa: E731 -- handed on
-        return RunResult(state, output=output, account=account, retry_in_s=retry_in_s)
+        return RunResult(
+            state,
+            output=output,
+            account=lambda: self.account(state.run_id, None if facts is None else facts()),
+            retry_in_s=retry_in_s,
+            fault=fault,
+        )
 
     def verify(self, run_id: str) -> dict[str, Any]:
         """Check a run's journal to its end and say what was found; nothing is changed.

@@ -31,6 +31,8 @@ class Waiver(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     by: str
     reason: str
     changed: list[str] = []
+    kept_sequence: int = 0
+    head_sequence: int = 0
 
 
 class Unlock(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ def give_birth(store: RunStore, clock: Clock, run_id: str, start: dict[str, Any]
     )
     writer = store.create(run_id, composed.batch)
     state.merge(composed.state)
-    return Journal(state, writer, clock, nonce, used=next(ids) - 1)
+    return Journal(state, writer, clock, nonce, used=next(ids) - 1, untold=composed.batch.records)
 
 
 class Reopened:
@@ -136,7 +138,9 @@ class Reopened:
     ) -> Journal:
         """Mend the end and append this leg's first append: the `resume` record, and what follows from it at once."""
         state, writer = self.state, self.writer
-        repaired = [piece for piece in writer.repair(self.tail, state.sequence + 1) if piece.kept_as not in state.named_pieces]
+        repaired = [
+            piece for piece in writer.repair(self.tail, state.sequence + 1) if piece.kept_as not in state.named_pieces
+        ]
         writer.adopt(state.sequence, state.chain)
         nonce = new_nonce(self.clock)
         journal = Journal(state, writer, self.clock, nonce)
@@ -154,7 +158,12 @@ class Reopened:
             payload["plan"] = plan.recorded()
         if waiver is not None:
             payload["integrityWaived"] = msgspec.to_builtins(waiver)
-        journal.append([Draft("resume", payload), *then])
+        try:
+            journal.append([Draft("resume", payload), *then])
+        except BaseException:
+            # It may stand on the disk all the same; then it is known that this process has ended it.
+            end_leg(journal)
+            raise
         return journal
 
 
@@ -164,8 +173,10 @@ def _repair_record(pieces: Sequence[TailRepaired]) -> dict[str, Any]:
 
 
 def end_leg(journal: Journal) -> None:
-    """Let the journal go; this process is known to have ended its leg."""
-    _ended_here.add(journal.nonce)
+    """Let the journal go; a leg that stays open is known to have been ended by this process."""
+    leg = journal.state.leg
+    if leg is None or leg.nonce != journal.nonce or not leg.closed:
+        _ended_here.add(journal.nonce)
     journal.close()
     journal.fault = journal.fault or Stop("the leg has ended")
 
@@ -212,7 +223,11 @@ def _takeover_refused(run_id: str, leg: Leg, proofs: Sequence[Proof]) -> Held:
 
 
 def _not_proven(run_id: str, leg: Leg, proofs: Sequence[Proof]) -> Held:
-    doubts = [f"{proof.proof}: {proof.answer}" + (f" ({proof.fact})" if proof.fact else "") for proof in proofs if proof.answer != "yes"]
+    doubts = [
+        f"{proof.proof}: {proof.answer}" + (f" ({proof.fact})" if proof.fact else "")
+        for proof in proofs
+        if proof.answer != "yes"
+    ]
     return Held(
         f"run {run_id!r} was left open by pid {leg.owner['pid']} on {leg.owner['host']}; that it is gone is not proven: {'; '.join(doubts)}",
         code="owner_not_proven",

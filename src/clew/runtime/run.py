@@ -8,18 +8,19 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any
 
-from clew.core.events import step_output, turn_end
+from clew.core.events import Event, step_output, turn_end
 from clew.core.ids import check_name
-from clew.core.jsonable import record_result, restore
+from clew.core.jsonable import record_result
 from clew.errors import Stop, Usage
+from clew.runtime.bodies import blocking
 from clew.runtime.clock import now_text, random_float, random_uuid
 from clew.runtime.drivers import pass_async, pass_sync
-from clew.runtime.gate import Gate, Ticket
+from clew.runtime.gate import Gate
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, in_own_thread, through
-from clew.runtime.turns import Turn, admit_turn, answer_events, heard, output_event
-
-_RESERVED = ("now", "random", "uuid", "turn", "call", "review")
+from clew.runtime.tickets import Ticket, restored
+from clew.runtime.tools import RESERVED
+from clew.runtime.turns import Turn, admit_turn, answer_events, heard, step_events
 
 
 class _Recorded:
@@ -36,7 +37,7 @@ class _Recorded:
     @property
     def workspace(self) -> str:
         """The folder that workspace tools may touch."""
-        return self._gate.workspace
+        return self._gate.workspace.root
 
     def now(self) -> str:
         """The time, ISO-8601 UTC; the same again when the agent is replayed."""
@@ -67,7 +68,7 @@ class _Recorded:
 
     def _step_id(self, name: str) -> str:
         check_name(name, "step")
-        if name in _RESERVED or name in self._gate.tools:
+        if name in RESERVED or name in self._gate.tools:
             raise Usage(
                 f"a step cannot be called {name!r}",
                 code="invalid_step_name",
@@ -81,7 +82,7 @@ class _Recorded:
         recorded = self._gate.journal.state.steps.get(step)
         if recorded is None:
             return False, None
-        return True, restore(self._gate.read_answer(recorded).value, _returns(work))
+        return True, restored(self._gate.read_answer(recorded).value, _returns(work))
 
 
 def _returns(work: Callable[..., Any]) -> Any:
@@ -103,10 +104,19 @@ class Run(_Recorded):
             Usage: the arguments do not fit or are not JSON; nothing was started.
             Stop: the run is pausing; let it pass.
         """
+        await self._breathe()
         return await pass_async(self._gate, self._admit(tool, args, kwargs))
+
+    async def _breathe(self) -> None:
+        """Before a closed gate refuses, the loop goes on: an agent that never gives in can be left behind."""
+        if self._gate.closing is not None:
+            await asyncio.sleep(0)
+        if self._gate.left:
+            await asyncio.get_running_loop().create_future()
 
     async def step(self, name: str, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Do a named unit of work once: `work(*args, **kwargs)`, async or plain; its answer is replayed afterwards."""
+        await self._breathe()
         step = self._step_id(name)
         replayed, value = self._replayed_step(step, work)
         if replayed:
@@ -118,36 +128,45 @@ class Run(_Recorded):
         finally:
             HERE.reset(token)
         answer = self._gate.redactor.answer(told)
-        with self._gate.flight():
-            await self._append([await _off_loop(lambda: output_event(self._gate, step, answer))])
-        return restore(answer, _returns(work))
+        await self._write(lambda: step_events(self._gate, step, answer))
+        return restored(answer, _returns(work))
 
     async def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once: `ask(request)`, async or plain, returns `clew.Turn(output, usage)` or a bare output.
 
         The request is on disk before the model is asked, the answer before anything is done with it.
         """
+        await self._breathe()
         gate = self._gate
         ticket = admit_turn(gate, request)
         if ticket.replay is not None:
             return ticket.replay.value
-        with gate.flight():
-            await self._append([ticket.start()])
+        await self._write(lambda: [ticket.start()])
         try:
             turn = heard(gate, await _asked(ask, request))
         except BaseException:
             with gate.flight():
                 await gate.journal.append_from_loop([turn_end(ticket.turn_id, None)])
             raise
-        with gate.flight():
-            events = await _off_loop(lambda: answer_events(gate, ticket, turn))
-            await self._append(events)
+        await self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
 
-    async def _append(self, events: list[Any]) -> None:
-        met = await self._gate.journal.append_from_loop(events)
+    async def _write(self, make: Callable[[], list[Event]]) -> None:
+        """Append what is made off the loop. A cancellation is delivered when it is durable.
+
+        Raises:
+            Stop: an answer could not be kept, or the journal failed.
+        """
+        gate = self._gate
+        with gate.flight():
+            made = SYNCS.submit(make)
+            met = await through(made)
+            events = made.result()
+            if events:
+                met = await gate.journal.append_from_loop(events) or met
         if met is not None:
             raise met
+        gate.check_kept(events)
 
     def group(self, name: str = "group") -> "Group":
         """Calls side by side: `async with run.group() as g: g.call(pay, …)`; then `g.results`, in call order."""
@@ -158,21 +177,8 @@ async def _asked(ask: Callable[[Any], Any], request: Any) -> Any:
     """A model's answer, from a coroutine function on the loop or a plain one in a thread."""
     if inspect.iscoroutinefunction(ask):
         return await ask(request)
-    asked = in_own_thread(lambda: ask(request), "turn")
-    met = await through(asked)
-    if met is not None:
-        raise met
-    answer = asked.result()
+    answer = await in_own_thread(lambda: ask(request), "turn")
     return await answer if inspect.isawaitable(answer) else answer
-
-
-async def _off_loop(work: Callable[[], Any]) -> Any:
-    done = SYNCS.submit(work)
-    met = await through(done)
-    value = done.result()
-    if met is not None:
-        raise met
-    return value
 
 
 class Handle:
@@ -203,9 +209,10 @@ class _Group:
         return [handle.result() for handle in self._handles]
 
     def _ticket(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Handle, Ticket]:
+        ticket = self._run._gate.admit(tool, args, kwargs, self._place)
         handle = Handle()
         self._handles.append(handle)
-        return handle, self._run._gate.admit(tool, args, kwargs, self._place)
+        return handle, ticket
 
     def _raise_stop(self) -> None:
         """An open effect among them stops the agent."""
@@ -272,13 +279,12 @@ class SyncRun(_Recorded):
             return value
         token = HERE.set(here(self.run_id).inside(step))
         try:
-            told = record_result(work(*args, **kwargs))
+            told = record_result(blocking(work(*args, **kwargs)))
         finally:
             HERE.reset(token)
         answer = self._gate.redactor.answer(told)
-        with self._gate.flight():
-            self._gate.journal.append([output_event(self._gate, step, answer)])
-        return restore(answer, _returns(work))
+        self._write(lambda: step_events(self._gate, step, answer))
+        return restored(answer, _returns(work))
 
     def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once; as `Run.turn`."""
@@ -287,17 +293,21 @@ class SyncRun(_Recorded):
         ticket = admit_turn(gate, request)
         if ticket.replay is not None:
             return ticket.replay.value
-        with gate.flight():
-            gate.journal.append([ticket.start()])
+        self._write(lambda: [ticket.start()])
         try:
-            turn: Turn = heard(gate, ask(request))
+            turn: Turn = heard(gate, blocking(ask(request)))
         except BaseException:
-            with gate.flight():
-                gate.journal.append([turn_end(ticket.turn_id, None)])
+            self._write(lambda: [turn_end(ticket.turn_id, None)])
             raise
-        with gate.flight():
-            gate.journal.append(answer_events(gate, ticket, turn))
+        self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
+
+    def _write(self, make: Callable[[], list[Event]]) -> None:
+        with self._gate.flight():
+            events = make()
+            if events:
+                self._gate.journal.append(events)
+        self._gate.check_kept(events)
 
     def group(self, name: str = "group") -> "SyncGroup":
         """Calls side by side, each in a thread: `with run.group() as g: g.call(pay, …)`; then `g.results`."""
@@ -337,4 +347,3 @@ class SyncGroup(_Group):
             thread.join()
         if fault is None:
             self._raise_stop()
-

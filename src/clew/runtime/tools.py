@@ -2,18 +2,22 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Final, overload
 
 import msgspec
 
 from clew.core import capability as capabilities
-from clew.core.capability import Capability
 from clew.core.canon import fingerprint
+from clew.core.capability import Capability
 from clew.core.effect import ProbeFacts
 from clew.core.ids import call_short, call_uuid, check_name, effect_key
 from clew.core.resume import Fingerprint, Offered
 from clew.core.review import Verdict
 from clew.errors import Usage
+from clew.stores.base import Workspace
+
+RESERVED: Final = ("now", "random", "uuid", "turn", "call", "review")
+"""Names that the numbers and steps of a run's own records have; no tool and no step may have one."""
 
 Body = Callable[..., Any]
 ProbeBody = Callable[["Call"], Any]
@@ -37,26 +41,41 @@ class Call:
         attempt: Counted from 1.
         tool: The tool's name.
         arguments: The call's arguments as JSON.
-        workspace: The folder that workspace tools may touch, as text.
     """
 
-    __slots__ = ("arguments", "attempt", "key", "run_id", "tool", "workspace")
+    __slots__ = ("_workspace", "arguments", "attempt", "key", "run_id", "tool")
 
     def __init__(
         self, key: str, *, tool: str = "", attempt: int = 1, arguments: Mapping[str, Any] | None = None,
-        workspace: str = ".",
+        workspace: Workspace | None = None,
     ) -> None:  # fmt: skip
         self.key = key
         self.run_id = key.partition(":")[0]
         self.tool = tool
         self.attempt = attempt
         self.arguments: Mapping[str, Any] = arguments or {}
-        self.workspace = workspace
+        self._workspace = workspace
 
     @classmethod
-    def loose(cls, name: str = "loose", *, workspace: str = ".", **arguments: Any) -> "Call":
+    def loose(cls, name: str = "loose", *, workspace: Workspace | None = None, **arguments: Any) -> "Call":
         """A call outside of any run, to try a tool by hand."""
         return cls(effect_key("loose", f"{name}-1", "c1"), tool=name, arguments=arguments, workspace=workspace)
+
+    @property
+    def workspace(self) -> Workspace:
+        """The files that workspace tools may touch.
+
+        Raises:
+            Usage: `no_workspace` for a loose call that was given none.
+        """
+        if self._workspace is None:
+            raise Usage(
+                f"call {self.key!r} has no workspace",
+                code="no_workspace",
+                next="Give it one: clew.Call.loose(workspace=clew.Home().workspace).",
+                tool=self.tool,
+            )
+        return self._workspace
 
     @property
     def uuid(self) -> str:
@@ -73,7 +92,8 @@ class Tool:
     """A function and what it says of its effect. Callable as the function it wraps."""
 
     def __init__(
-        self, body: Body, *, name: str | None = None, effect: str = "", replay: str = "", probe: ProbeBody | None = None,
+        self, body: Body, *, name: str | None = None, effect: str = "", replay: str = "",
+        probe: ProbeBody | None = None,
         in_doubt_s: float | None = None, window_s: float | None = None, timeout_s: float | None = None,
         nothing_happened_on: Sequence[type[BaseException]] = (), secret: bool = False,
         paths: Callable[..., Sequence[str]] | Sequence[str] = (), expects: Callable[..., Any] | None = None,
@@ -93,7 +113,7 @@ class Tool:
         self.signature = _signature(body)
         self.takes_call = _takes_call(self.signature)
         self.returns = _return_annotation(body)
-        self.is_async = inspect.iscoroutinefunction(body) or inspect.iscoroutinefunction(getattr(body, "__call__", None))  # noqa: B004 -- asks for a coroutine method, not whether it can be called
+        self.is_async = _is_async(body)
         self.__name__ = self.name
         self.__doc__ = body.__doc__
         _check_declared(self)
@@ -130,6 +150,12 @@ class Tool:
 def probe_name(probe: ProbeBody | None) -> str:
     """A probe's name, empty when there is none."""
     return "" if probe is None else _name_of(probe)
+
+
+def _is_async(body: Body) -> bool:
+    """Is it a coroutine function, or an object that is called as one?"""
+    method = getattr(body, "__call__", None)  # noqa: B004 -- asks for a coroutine method, not whether it can be called
+    return inspect.iscoroutinefunction(body) or inspect.iscoroutinefunction(method)
 
 
 def _name_of(body: Body) -> str:
@@ -183,17 +209,15 @@ class Agent:
     ) -> None:  # fmt: skip
         self.body = body
         self.name = check_name(name or _name_of(body), "agent")
-        self.tools = {found.name: found for found in map(as_tool, tools)}
+        self.tools = _by_their_names(self.name, tools)
         self.config = dict(config or {})
         self.policy = policy
         self.secrets = tuple(secrets)
-        self.is_async = inspect.iscoroutinefunction(body)
+        self.is_async = _is_async(body)
         if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
-            raise Usage(
-                f"agent {self.name!r} is a generator",
-                code="invalid_agent",
-                next="Make it a plain or an async function that returns its output.",
-            )
+            raise _invalid_agent(self.name, "it is a generator")
+        if policy is not None and _is_async(policy):
+            raise _invalid_agent(self.name, "its policy is async, and would be asked without being heard")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself."""
@@ -205,11 +229,28 @@ class Agent:
         return Fingerprint(fingerprint({"name": self.name}), fingerprint(self.config), fingerprint({"policy": policy}))
 
 
+def _by_their_names(agent: str, given: Sequence[Any]) -> dict[str, Tool]:
+    tools: dict[str, Tool] = {}
+    for found in map(as_tool, given):
+        if tools.setdefault(found.name, found) is not found:
+            raise _invalid_agent(agent, f"two of its tools are called {found.name!r}")
+    return tools
+
+
+def _invalid_agent(name: str, why: str) -> Usage:
+    return Usage(
+        f"agent {name!r} cannot be declared: {why}",
+        code="invalid_agent",
+        next="Make it a plain or an async function that returns its output, with tools of different names.",
+        agent=name,
+    )
+
+
 def agent(body: Body | None = None, /, **declared: Any) -> Any:
     """Declare an agent: `tools`, and what makes it this one: `name`, `config={…}`, `policy`, `secrets` to redact.
 
     Raises:
-        Usage: `invalid_agent` for a generator.
+        Usage: `invalid_agent` for a generator, two tools of one name, or an async policy.
     """
     if body is not None:
         return Agent(body)
@@ -222,10 +263,12 @@ def as_agent(given: Any) -> Agent:
 
 
 def _signature(body: Body) -> inspect.Signature:
-    try:
-        return inspect.signature(body, eval_str=True)
-    except (NameError, TypeError, ValueError):
-        return inspect.signature(body)
+    for evaluated in (True, False):
+        try:
+            return inspect.signature(body, eval_str=evaluated)
+        except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
+            continue
+    raise _invalid(_name_of(body), "it does not say which arguments it takes")
 
 
 def _takes_call(signature: inspect.Signature) -> bool:
@@ -268,8 +311,11 @@ def _check_declared(found: Tool) -> None:
     for name, number in numbers.items():
         if number is not None and number < 0:
             raise _invalid(found.name, f"{name} is negative")
-    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in found.signature.parameters.values()):
-        raise _invalid(found.name, "it takes *args, which have no names in a record")
+    if found.name in RESERVED:
+        raise _invalid(found.name, "clew's own records have this name")
+    nameless = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY)
+    if any(p.kind in nameless for p in list(found.signature.parameters.values())[found.takes_call :]):
+        raise _invalid(found.name, "it takes arguments by place alone, which have no names in a record")
 
 
 def _invalid(name: str, why: str) -> Usage:

@@ -6,11 +6,12 @@ import msgspec
 
 from clew.core.answers import Answer, beside, inline, is_long, json_text
 from clew.core.canon import fingerprint
+from clew.core.effect import Closing
 from clew.core.events import Event, agent_start, turn_end
 from clew.core.jsonable import record_result, to_json
 from clew.core.metrics import Usage
 from clew.core.records import Payload
-from clew.errors import Refused, Storage
+from clew.errors import Refused
 from clew.runtime.gate import Gate
 
 
@@ -56,35 +57,25 @@ def admit_turn(gate: Gate, request: Any) -> TurnTicket:
 def heard(gate: Gate, given: Any) -> Turn:
     """What was answered, as JSON and redacted; a bare value is a turn without usage."""
     turn = given if isinstance(given, Turn) else Turn(given)
+    if not isinstance(turn.usage, Usage | None):
+        raise TypeError(f"the usage of a turn is a {type(turn.usage).__name__}; give a clew.Usage or leave it out")
     return Turn(gate.redactor.answer(record_result(turn.output)), turn.usage)
 
 
 def answer_events(gate: Gate, ticket: TurnTicket, turn: Turn) -> list[Event]:
-    """The records of an answer; blocking when it is long and goes beside the journal.
-
-    Raises:
-        Storage: `result_not_kept` when it could not be kept; the turn stays without an answer.
-    """
+    """The records of an answer, without the answer itself where it could not be kept; blocking when it is long."""
     usage: Payload | None = None if turn.usage is None else msgspec.to_builtins(turn.usage)
-    return [output_event(gate, ticket.turn_id, turn.output), turn_end(ticket.turn_id, usage or None)]
+    return [*step_events(gate, ticket.turn_id, turn.output), turn_end(ticket.turn_id, usage or None)]
 
 
-def output_event(gate: Gate, step: str, value: Any) -> Event:
-    """The event of a turn's or a step's answer.
-
-    Raises:
-        Storage: `result_not_kept`.
-    """
+def step_events(gate: Gate, step: str, value: Any) -> list[Event]:
+    """The event of a turn's or a step's answer; none, and the gate closes, when it is long and could not be kept."""
     answer, text = Answer(value), json_text(value)
     if not is_long(text):
-        return inline(step, answer, text)
+        return [inline(step, answer, text)]
     data = text.encode()
     digest = gate.save(data)
-    if digest is None:
-        raise Storage(
-            f"the answer of {step!r} ({len(data)} bytes) could not be kept",
-            code="result_not_kept",
-            next="Make room in the home's folder, then resume the run.",
-            step=step,
-        )
-    return beside(step, answer, text, digest, len(data))
+    if digest is not None:
+        return [beside(step, answer, text, digest, len(data))]
+    gate.close(Closing("result_not_kept", f"the answer of {step!r} ({len(data)} bytes) could not be kept"))
+    return []

@@ -1,0 +1,162 @@
+"""`clew settle`, `pause`, `abort` and `unlock`: a person's acts on a run, recorded with who and why."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from clew.cli.desk import Desk, login
+from clew.core.ids import split_key
+from clew.core.review import DidNotHappen, GiveUp, Happened, Settlement
+from clew.errors import Usage
+from clew.runtime.home import Home
+from clew.runtime.reviewing import pick_call
+from clew.views.account import started_lines
+from clew.views.effects import evidence_lines, standing
+from clew.views.timeline import concerns, line_of, log_lines, proof_lines
+
+VERDICTS: Final = ("happened", "did-not-happen", "give-up")
+
+
+def settle(
+    desk: Desk,
+    run: str,
+    words: tuple[str | None, str | None],
+    *,
+    by: str,
+    reason: str,
+    result: str | None,
+    evidence: list[str],
+) -> int:
+    """Record what a person found out about an open effect."""
+    call, verdict = _call_and_verdict(words, result)
+    home = desk.home("operator").require()
+    if ":" in run:
+        run, call = split_key(run)[0], run
+    run_id = home.find(run)
+    _show_evidence(desk, home, run_id, call)
+    with desk.proof_of(home, run_id):
+        settled = home.settle(run_id, verdict, by=by, reason=reason, call=call, evidence=evidence)
+    if desk.options.json:
+        desk.screen.answer_json(settled)
+    else:
+        desk.screen.answer(f"{settled['stepId']} {settled['tool']}: {standing(settled)}")
+        desk.screen.tell(*desk.block(home, run_id))
+    return 0
+
+
+def _call_and_verdict(words: tuple[str | None, str | None], result: str | None) -> tuple[str | None, Settlement]:
+    first, second = words
+    call, said = (None, first) if second is None else (first, second)
+    if said not in VERDICTS:
+        raise Usage(
+            f"{said!r} is no settlement" if said else "no settlement is named",
+            code="invalid_settlement",
+            next=f"Say one of: {', '.join(VERDICTS)}.",
+        )
+    if said != "happened" and result is not None:
+        raise Usage(
+            f"{said} has no result",
+            code="invalid_settlement",
+            next="Leave --result out, or settle it as happened.",
+        )
+    return call, _verdict(said, result)
+
+
+def _verdict(said: str, result: str | None) -> Settlement:
+    if said == "happened":
+        return Happened() if result is None else Happened(_json(result))
+    return DidNotHappen() if said == "did-not-happen" else GiveUp()
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except ValueError as fault:
+        raise Usage(
+            f"--result is not JSON: {fault}",
+            code="result_not_json",
+            next="""Give what the tool would have returned, as JSON: --result '{"transfer":"T-77"}'.""",
+        ) from None
+
+
+def _show_evidence(desk: Desk, home: Home, run_id: str, name: str | None) -> None:
+    """What is known, before it is settled: the call, its key, its times and receipts, what a probe said."""
+    reader = home.reader
+    state = reader.see(run_id).state
+    call = pick_call(state, name)
+    when = desk.when(home)
+    told = [record for record in reader.records(run_id) if concerns(record, call.step_id, call.call_id)]
+    history = [text for record in told for text in log_lines(line_of(record), when)]
+    desk.screen.tell(*evidence_lines(reader.effect(state, call), when), "recorded", *history)
+
+
+def pause(desk: Desk, run: str, *, by: str | None, reason: str) -> int:
+    """Ask a living run to pause at its next safe point."""
+    home = desk.home().require()
+    done = home.pause(run, by=by or login(home), reason=reason)
+    _answer(desk, done, f"{done['runId']} pauses at its next safe point")
+    return 0
+
+
+def abort(desk: Desk, run: str, *, by: str | None, reason: str) -> int:
+    """End a run for good; what it had started stays listed."""
+    home = desk.home("operator").require()
+    run_id = home.find(run)
+    with desk.proof_of(home, run_id):
+        done = home.abort(run_id, by=by or login(home), reason=reason)
+    _answer(desk, done, f"{run_id} is aborted and never goes on")
+    effects = done.get("effects") or []
+    if effects:
+        desk.screen.tell("what it had started:", *started_lines(effects))
+    return 0
+
+
+def unlock(desk: Desk, run: str, *, nonce: str, by: str, reason: str) -> int:
+    """Close the leg of an owner that cannot be proven gone, on a person's word."""
+    home = desk.home("operator").require()
+    run_id = home.find(run)
+    leg = home.reader.see(run_id).state.unclosed_leg
+    if leg is not None:
+        owner = leg.owner
+        seen = home.reader.store.owner_state(owner)
+        desk.screen.tell(
+            f"owner      pid {owner.get('pid')} on {owner.get('host')} by {owner.get('user')}, leg {leg.number}",
+            f"nonce      {leg.nonce}",
+            f"from here  {seen}",
+        )
+    done = home.unlock(run_id, nonce=nonce, by=by, reason=reason)
+    desk.screen.tell(*proof_lines(done["proofs"]))
+    _answer(desk, done, f"{run_id} is unlocked: `clew resume {run_id}`")
+    return 0
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss that a person accepts: who, why, and the open leg's nonce where its owner is in doubt."""
+
+    accepted: bool
+    by: str
+    reason: str
+    nonce: str
+
+
+def accept_loss(desk: Desk, run: str | None, loss: Loss) -> int:
+    """Go on from what a journal still has, on a person's word."""
+    if run is None or not loss.accepted:
+        raise Usage(
+            "a loss is accepted for one run, with --accept-loss",
+            code="acceptance_incomplete",
+            next="Say all of it: clew verify RUN --accept-loss --by NAME --reason TEXT.",
+        )
+    home = desk.home("operator").require()
+    done = home.accept_loss(run, by=loss.by, reason=loss.reason, nonce=loss.nonce)
+    _answer(desk, done, f"{done['runId']} goes on from record {done['keptSequence']}")
+    return 0
+
+
+def _answer(desk: Desk, done: dict[str, Any], words: str) -> None:
+    if desk.options.json:
+        desk.screen.answer_json(done)
+    else:
+        desk.screen.answer(words)

@@ -1,0 +1,295 @@
+"""The commands as they are typed: their words, options and help. What they do stands in the files beside."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+from clew.cli import acting, looking, running
+from clew.cli.desk import attend
+from clew.cli.screen import Options, Screen, lenient
+from clew.errors import ClewError, Usage
+from clew.runtime.recovery import VERSION
+
+DEFAULTS: Final = Options()
+Choice = Literal["pause", "fail"]
+Switch = Parameter(negative="", show_default=False)
+
+app = App(
+    name="clew",
+    version=VERSION,
+    group_parameters=Group("Options", sort_key=10),
+    help_format="markdown",
+    help="""Run agents that do real things, and never lose the thread.
+
+Every run keeps a journal of what it did. When it dies between an effect and its record, clew does not guess: it asks
+the tool's probe, or a person, writes the answer down, and goes on.
+
+RUN is any unique part of a run's id, or @last. The answer is on stdout, progress on stderr.""",
+    help_epilogue="""Exit codes:
+0 done, 1 a fault of clew, 2 wrong usage, 3 the run failed or was aborted, 4 refused, 5 paused at a limit,
+10 no such home or run, 11 held by another process, 12 corrupt, 13 storage.
+Paused: 20 approval wanted, 21 an effect needs a person, 22 the agent raised, 23 on request, 130 Ctrl-C,
+143 SIGTERM.""",
+)
+
+
+@app.command(sort_key=0)
+def run(
+    target: Annotated[str, Parameter(name="FILE:AGENT")],
+    input: str | None = None,
+    /,
+    *,
+    run_id: str | None = None,
+    max_calls: int | None = None,
+    timeout: float | None = None,
+    on_error: Choice = "pause",
+    on_limit: Choice = "pause",
+    options: Options = DEFAULTS,
+) -> int:
+    """Start a run of an agent and see it to its end or its pause.
+
+    Prints the run's id at once, what happens while it happens, and the agent's output on stdout. Ctrl-C once pauses at
+    the next safe point, twice aborts. Makes a home (.clew) in this folder when there is none.
+
+    Example: clew run examples/orders/agent.py:settle "settle orders.csv" --max-calls 100
+
+    Args:
+        target: A Python file and the name of a @clew.agent or of a function agent(run, input) in it.
+        input: What the agent is asked; text.
+        run_id: An id of your own; made when left out.
+        max_calls: Pause before a call above this number.
+        timeout: Pause when the agent has been running for so many seconds.
+        on_error: When the agent raises: pause, so that it can be mended and resumed, or fail for good.
+        on_limit: The same at a limit.
+        options: What every command takes.
+    """
+    terms = running.Terms(max_calls, timeout, on_error, on_limit)
+    return attend(options, lambda desk: running.run(desk, target, input, run_id, terms))
+
+
+@app.command(sort_key=1)
+def ls(*, options: Options = DEFAULTS) -> int:
+    """List the runs: how each stands, and what to do next.
+
+    Example: clew ls
+    """
+    return attend(options, looking.ls)
+
+
+@app.command(sort_key=2)
+def show(
+    run: str,
+    /,
+    *,
+    effects: Annotated[bool, Switch] = False,
+    log: Annotated[bool, Switch] = False,
+    follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative="", show_default=False)] = False,
+    options: Options = DEFAULTS,
+) -> int:
+    """Show one run: how far it came, what is open, what to do next.
+
+    Example: clew show @last --effects
+
+    Args:
+        run: Any unique part of the run's id, or @last.
+        effects: Every effect as a table: what was asked, how it stands, its attempts.
+        log: Every record, one line each.
+        follow: With --log: go on with new records until nobody writes the run any more.
+        options: What every command takes.
+    """
+    return attend(options, lambda desk: looking.show(desk, run, effects=effects, log=log, follow=follow))
+
+
+@app.command(sort_key=3)
+def resume(
+    run: str,
+    /,
+    *,
+    dry_run: Annotated[bool, Switch] = False,
+    agent: str | None = None,
+    max_calls: int | None = None,
+    timeout: float | None = None,
+    on_error: Choice = "pause",
+    on_limit: Choice = "pause",
+    accept_config: Annotated[bool, Switch] = False,
+    by: str | None = None,
+    reason: str | None = None,
+    options: Options = DEFAULTS,
+) -> int:
+    """Let a stopped run go on; nothing is guessed or done twice.
+
+    Answered calls replay, open ones are asked after, what cannot be known waits for a person.
+
+    Takes a run over from a process that is provably gone, and prints the proof. Finds the agent where the run recorded
+    it.
+
+    Example: clew resume k3f --dry-run
+
+    Args:
+        run: Any unique part of the run's id, or @last.
+        dry_run: Only print the plan: what would happen to every step, and why. Touches nothing.
+        agent: FILE:AGENT, when the agent is not where it was.
+        max_calls: A new limit for all calls of the run, those made before included.
+        timeout: A new limit for all the seconds that the agent runs, those spent before included.
+        on_error: When the agent raises: pause or fail.
+        on_limit: The same at a limit.
+        accept_config: Go on although what the agent declares has changed; recorded, with --by and --reason.
+        by: Who accepts it.
+        reason: Why.
+        options: What every command takes.
+    """
+    terms = running.Terms(max_calls, timeout, on_error, on_limit)
+    return attend(
+        options,
+        lambda desk: running.resume(
+            desk, run, agent, terms, running.accepted(accept_config, by, reason), dry_run=dry_run
+        ),
+    )
+
+
+@app.command(
+    sort_key=4, usage="Usage: clew settle RUN [CALL] happened|did-not-happen|give-up --by NAME --reason TEXT [OPTIONS]"
+)
+def settle(
+    run: str,
+    call: Annotated[str | None, Parameter(name="[CALL]", show_default=False)] = None,
+    verdict: Annotated[str | None, Parameter(name="VERDICT", show_default=False)] = None,
+    /,
+    *,
+    by: str,
+    reason: str,
+    result: str | None = None,
+    evidence: Annotated[list[str] | None, Parameter(negative="")] = None,
+    options: Options = DEFAULTS,
+) -> int:
+    """Say what became of an effect that nobody can vouch for.
+
+    Shows what is known first. Recorded with who, why and on what evidence. Settled as
+    happened, the agent is told the result; as did-not-happen, it is started
+    again; give-up ends the run.
+
+    Example: clew settle k3f happened --by ann --reason "bank statement" --result '{"transfer":"T-77"}'
+
+    Args:
+        run: Any unique part of the run's id, @last, or an effect's whole key run:step:call.
+        call: The effect's step, call id or key; may be left out when one effect is open.
+        verdict: happened, did-not-happen or give-up.
+        by: Who says so.
+        reason: Why.
+        result: What the tool would have returned, as JSON. Without it the agent is told that it is not recorded.
+        evidence: What it rests on; may be repeated.
+        options: What every command takes.
+    """
+    return attend(
+        options,
+        lambda desk: acting.settle(
+            desk, run, (call, verdict), by=by, reason=reason, result=result, evidence=evidence or []
+        ),
+    )
+
+
+@app.command(sort_key=5)
+def pause(run: str, /, *, by: str | None = None, reason: str = "requested", options: Options = DEFAULTS) -> int:
+    """Ask a living run to pause at its next safe point.
+
+    What has started is not interrupted.
+
+    Example: clew pause k3f --reason "bank holiday"
+
+    Args:
+        run: Any unique part of the run's id, or @last.
+        by: Who asks; the name you are logged in under when left out.
+        reason: Why.
+        options: What every command takes.
+    """
+    return attend(options, lambda desk: acting.pause(desk, run, by=by, reason=reason))
+
+
+@app.command(sort_key=6)
+def abort(run: str, /, *, by: str | None = None, reason: str = "requested", options: Options = DEFAULTS) -> int:
+    """End a run for good; it never goes on.
+
+    Nothing more starts; what was started stays listed.
+
+    Example: clew abort k3f --reason "wrong file"
+
+    Args:
+        run: Any unique part of the run's id, or @last.
+        by: Who ends it; the name you are logged in under when left out.
+        reason: Why.
+        options: What every command takes.
+    """
+    return attend(options, lambda desk: acting.abort(desk, run, by=by, reason=reason))
+
+
+@app.command(sort_key=7)
+def verify(
+    run: str | None = None,
+    /,
+    *,
+    accept_loss: Annotated[bool, Switch] = False,
+    by: str | None = None,
+    reason: str | None = None,
+    nonce: str = "",
+    options: Options = DEFAULTS,
+) -> int:
+    """Check that journals are what clew wrote, to their ends.
+
+    Changes nothing; ends with 12 when one is damaged.
+
+    Example: clew verify
+
+    Args:
+        run: Any unique part of the run's id, or @last; all runs when left out.
+        accept_loss: Go on from what is left although records are missing; recorded, with --by and --reason.
+        by: Who accepts it.
+        reason: Why.
+        nonce: Of the open leg, when its owner cannot be proven gone.
+        options: What every command takes.
+    """
+    if accept_loss or by or reason or nonce:
+        loss = acting.Loss(accept_loss, by or "", reason or "", nonce)
+        return attend(options, lambda desk: acting.accept_loss(desk, run, loss))
+    return attend(options, lambda desk: looking.verify(desk, run))
+
+
+@app.command(sort_key=8)
+def unlock(run: str, /, *, nonce: str, by: str, reason: str, options: Options = DEFAULTS) -> int:
+    """Free a run whose owner cannot be proven gone, on your word.
+
+    Make sure first: two that run it at once pay twice.
+
+    Example: clew unlock k3f --nonce 3f9ac1d2e4b5a697 --by ann --reason "that machine was scrapped"
+
+    Args:
+        run: Any unique part of the run's id, or @last.
+        nonce: The open leg's nonce, as the refused command printed it.
+        by: Who says so.
+        reason: How you know that it is gone.
+        options: What every command takes.
+    """
+    return attend(options, lambda desk: acting.unlock(desk, run, nonce=nonce, by=by, reason=reason))
+
+
+def serve(argv: Sequence[str]) -> int:
+    """Take the words apart, do the command, return its exit code."""
+    lenient()
+    tokens = list(argv)
+    try:
+        code = app(tokens, print_error=False, exit_on_error=False, result_action="return_value")
+    except CycloptsError as error:
+        Screen(Options(json="--json" in tokens)).fail(_usage(error))
+        return Usage.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: CycloptsError) -> ClewError:
+    chain = [name for name in error.command_chain or () if name]
+    return Usage(
+        str(error).strip(),
+        code="invalid_command_line",
+        next=f"See `{' '.join(['clew', *chain])} --help`.",
+    )

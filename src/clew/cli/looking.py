@@ -1,0 +1,128 @@
+"""`clew ls`, `clew show` and `clew verify`: look, never touch. No agent's file and no framework is imported."""
+
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from clew.cli.desk import Desk
+from clew.core.records import Record
+from clew.core.state import RunState
+from clew.errors import ClewError
+from clew.runtime.home import Home
+from clew.views.account import account_lines, verdict_line
+from clew.views.effects import effects_table
+from clew.views.plain import one_line
+from clew.views.rows import blocks
+from clew.views.timeline import line_of, log_lines
+
+LOOK_S = 0.2
+MOVING = ("accepted", "running", "aborting", "stopped")
+EXIT_CORRUPT = 12
+
+
+def ls(desk: Desk) -> int:
+    """All runs, the last started first."""
+    home = desk.home().require()
+    rows = list(home.runs())
+    if desk.options.json:
+        desk.screen.answer_json(rows)
+    elif not rows:
+        desk.screen.tell("no runs yet; start one with `clew run FILE:AGENT INPUT`")
+    else:
+        desk.screen.answer_lines(blocks(rows, desk.when(home)))
+    return 0
+
+
+def show(desk: Desk, run: str, *, effects: bool, log: bool, follow: bool) -> int:
+    """One run: its account, its effects, or every record of it."""
+    home = desk.home().require()
+    run_id = home.find(run)
+    if log or follow:
+        for record in _following(home, run_id) if follow else home.reader.records(run_id):
+            _show_record(desk, home, record)
+        return 0
+    state = home.reader.see(run_id).state
+    if effects:
+        _show_effects(desk, home, state)
+    elif desk.options.json:
+        desk.screen.answer_json(home.reader.account(run_id))
+    else:
+        desk.screen.answer_lines(_page(desk, home, state))
+    return 0
+
+
+def _page(desk: Desk, home: Home, state: RunState) -> list[str]:
+    reader = home.reader
+    account = reader.account(state.run_id)
+    place = reader.store.locate(state.run_id)
+    page = account_lines(account, state.start, reader.effects(state), place, desk.when(home))
+    head, *rest = desk.block(home, state.run_id)
+    return [head, *page, *rest]
+
+
+def _show_effects(desk: Desk, home: Home, state: RunState) -> None:
+    found = home.reader.effects(state)
+    if desk.options.json:
+        desk.screen.answer_json(found)
+    else:
+        desk.screen.answer_lines(effects_table(found, desk.when(home)))
+
+
+def _show_record(desk: Desk, home: Home, record: Record) -> None:
+    if desk.options.json:
+        desk.screen.answer_json(msgspec.to_builtins(record))
+    else:
+        desk.screen.answer_lines(log_lines(line_of(record), desk.when(home)))
+
+
+def _following(home: Home, run_id: str) -> Iterator[Record]:
+    """All records, and each new one until nobody writes this run any more."""
+    reader, told, known, row = home.reader, 0, -1, {}
+    while True:
+        size = reader.store.size_bytes(run_id)
+        if size != known:
+            row, known = reader.row(run_id), size
+        # Judged before reading: what was written until then is read below.
+        moving = row["shown"] != "unreadable" and reader.shown(row) in MOVING
+        if size != told:
+            last = told
+            for record in reader.records(run_id):
+                if record.sequence > last:
+                    yield record
+                    last = record.sequence
+            told = last
+        if not moving:
+            return
+        time.sleep(LOOK_S)
+
+
+def verify(desk: Desk, run: str | None) -> int:
+    """Check one journal, or all, to the end. 12 when one of them is not what was written."""
+    home = desk.home().require()
+    if run is not None:
+        found = home.verify(run)
+        desk.screen.answer_json(found) if desk.options.json else desk.screen.answer_lines([verdict_line(found)])
+        return EXIT_CORRUPT if found["missingBlobs"] else 0
+    verdicts = [_verdict(home, run_id) for run_id in sorted(home.reader.store.ids())]
+    if desk.options.json:
+        desk.screen.answer_json(verdicts)
+    else:
+        desk.screen.answer_lines(line for verdict in verdicts for line in _verdict_lines(verdict))
+    bad = any("error" in verdict or verdict["missingBlobs"] for verdict in verdicts)
+    return EXIT_CORRUPT if bad else 0
+
+
+def _verdict(home: Home, run_id: str) -> dict[str, object]:
+    try:
+        return home.verify(run_id)
+    except ClewError as error:
+        return {"runId": run_id, **error.as_json()}
+
+
+def _verdict_lines(verdict: dict[str, object]) -> list[str]:
+    error = verdict.get("error")
+    if not isinstance(error, dict):
+        return [verdict_line(verdict)]
+    head = f"CORRUPT  {verdict['runId']}  {one_line(str(error['message']), 500)} [{error['code']}]"
+    return [head, f"  next: {one_line(str(error['next']), 500)}"]

@@ -1,0 +1,152 @@
+"""`clew run` and `clew resume`: let a run go, tell how it goes, and end with its state."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from clew.cli.desk import Desk, proof_of_leg
+from clew.cli.loading import load_agent, recorded_agent
+from clew.cli.screen import others_to_stderr
+from clew.core.budget import RunBudget
+from clew.core.records import Record
+from clew.core.snapshot import RunResult
+from clew.errors import Usage
+from clew.runtime.home import Home
+from clew.runtime.opening import recorded_budget
+from clew.runtime.reviewing import Said
+from clew.views.advice import plan_lines
+from clew.views.plain import When
+from clew.views.timeline import line_of, log_lines, progress_line
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Under which limits, and what happens at them or when the agent raises."""
+
+    max_calls: int | None = None
+    timeout: float | None = None
+    on_error: str = "pause"
+    on_limit: str = "pause"
+
+    def budget(self, recorded: RunBudget) -> RunBudget:
+        """The recorded limits, with what was said now in their place."""
+        said = {"max_calls": self.max_calls, "run_timeout_s": self.timeout}
+        return msgspec.structs.replace(recorded, **{name: value for name, value in said.items() if value is not None})
+
+
+class Progress:
+    """Tells of a run's records while they come."""
+
+    def __init__(self, desk: Desk, when: When) -> None:
+        self._desk = desk
+        self._when = when
+        self.told = False
+
+    def __call__(self, record: Record) -> None:
+        """One more record is durable."""
+        screen = self._desk.screen
+        if record.kind == "start":
+            screen.tell_run(record.run_id)
+        line = line_of(record)
+        if self._desk.options.verbose:
+            screen.tell(*log_lines(line, self._when))
+        elif record.kind == "resume":
+            screen.tell(f"run {record.run_id}", *proof_of_leg(record))
+        elif line.main and record.kind != "start":
+            screen.tell(progress_line(line, self._when))
+        self.told = True
+
+
+def run(desk: Desk, target: str, prompt: str | None, run_id: str | None, terms: Terms) -> int:
+    """Start a run and see it to its end, its pause or its failure."""
+    budget = terms.budget(RunBudget())
+    home = desk.home()
+    with others_to_stderr():
+        agent = load_agent(target)
+        result = home.run_sync(
+            agent, prompt, run_id=run_id, budget=budget, on_error=terms.on_error, on_limit=terms.on_limit,
+            notice=desk.screen.notice, watch=Progress(desk, desk.when(home)),
+        )  # fmt: skip
+    return conclude(desk, home, result)
+
+
+def resume(desk: Desk, run: str, target: str | None, terms: Terms, accept: Said | None, *, dry_run: bool) -> int:
+    """Let a stopped run go on by its plan, or only show the plan."""
+    home = desk.home("operator").require()
+    run_id = home.find(run)
+    state = home.reader.see(run_id).state
+    if state.finish is not None:
+        home.plan(run_id)
+    recorded = str(state.start.get("agentPath", ""))
+    with others_to_stderr():
+        agent = load_agent(target or recorded_agent(recorded, home.path.absolute().parent, run_id))
+    if dry_run:
+        return _show_plan(desk, home, run_id, agent)
+    progress = Progress(desk, desk.when(home))
+    with others_to_stderr():
+        result = home.resume_sync(
+            run_id, agent, budget=terms.budget(recorded_budget(state)), accept_config=accept,
+            on_error=terms.on_error, on_limit=terms.on_limit, notice=desk.screen.notice, watch=progress,
+        )  # fmt: skip
+    if not progress.told:
+        desk.tell_proof(home, run_id, state.sequence)
+    return conclude(desk, home, result)
+
+
+def _show_plan(desk: Desk, home: Home, run_id: str, agent: object) -> int:
+    plan = home.plan(run_id, agent)
+    if desk.options.json:
+        desk.screen.answer_json(plan)
+    elif plan is None:
+        desk.screen.answer("only its end has to be written; the agent is not called")
+    else:
+        desk.screen.answer_lines(plan_lines(msgspec.to_builtins(plan)))
+    return 0
+
+
+def conclude(desk: Desk, home: Home, result: RunResult) -> int:
+    """Hand over what the run has come to: its output on stdout, how it stands on stderr."""
+    screen = desk.screen
+    if result.fault is not None and result.reason == "agent_error":
+        screen.tell_traceback(result.fault)
+    if desk.options.json:
+        screen.answer_json(_told(result))
+    else:
+        screen.tell(*desk.block(home, result.run_id))
+        if result.retry_in_s is not None:
+            screen.tell(f"  the probe wants to be asked again in {result.retry_in_s:.0f} s")
+        if result.output is not None:
+            screen.answer(result.output if isinstance(result.output, str) else _json(result.output))
+    return result.exit_code
+
+
+def _told(result: RunResult) -> dict[str, object]:
+    return {
+        "runId": result.run_id,
+        "state": result.operation.state,
+        "reason": result.reason,
+        "exit": result.exit_code,
+        "output": result.output,
+        "waiting": result.waiting,
+    }
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def accepted(accept: bool, by: str | None, reason: str | None) -> Said | None:
+    """Who accepts a changed configuration, and why.
+
+    Raises:
+        Usage: `acceptance_incomplete` when it is said by nobody or without a reason, or nothing is accepted.
+    """
+    if not accept and by is None and reason is None:
+        return None
+    if not accept or not (by or "").strip() or not (reason or "").strip():
+        raise Usage(
+            "--accept-config, --by and --reason go together",
+            code="acceptance_incomplete",
+            next="Say all three: --accept-config --by NAME --reason TEXT.",
+        )
+    return Said(by or "", reason or "")

@@ -1,0 +1,170 @@
+"""Where the command writes: the answer to stdout, progress and errors to stderr. Knows no run."""
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TextIO
+
+import msgspec
+from cyclopts import Group, Parameter
+from rich.console import Console
+from rich.text import Text
+
+from clew.errors import ClewError
+
+EVERYWHERE: Final = Group("Options of every command", sort_key=100)
+_STYLES: Final = {
+    "RUNNING": "cyan", "COMPLETED": "green", "OK": "green", "PAUSED": "yellow", "STOPPED": "yellow",
+    "ABORTING": "yellow", "INTERRUPTED": "bold yellow", "OWNER ELSEWHERE": "bold yellow", "FAILED": "bold red",
+    "UNREADABLE": "bold red", "CORRUPT": "bold red", "DAMAGED": "bold red",
+}  # fmt: skip
+
+
+@Parameter(name="*", group=EVERYWHERE)
+@dataclass(frozen=True)
+class Options:
+    """What every command takes."""
+
+    home: str | None = None
+    """The home's folder itself (.clew). Left out: $CLEW_HOME, else found upwards from here."""
+
+    json: Annotated[bool, Parameter(negative="", show_default=False)] = False
+    """Answer as JSON on stdout; an error is one JSON line on stderr."""
+
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", show_default=False)] = False
+    """No progress on stderr, only errors."""
+
+    verbose: Annotated[int, Parameter(name=["--verbose", "-v"], count=True, show_default=False)] = 0
+    """Every record as progress, and the agent's traceback; -vv also the traceback of errors."""
+
+    color: Literal["auto", "always", "never"] = "auto"
+    """Colour. Auto: on a terminal, unless NO_COLOR is set. No state is shown by colour alone."""
+
+    no_input: Annotated[bool, Parameter(negative="", show_default=False)] = False
+    """Never ask anything: what is missing is an error."""
+
+
+class Screen:
+    """stdout and stderr of one command. A reader that went away is no error: the deed counts, not the telling."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._out = _console(sys.stdout, options.color)
+        self._err = _console(sys.stderr, options.color)
+
+    def answer(self, text: str) -> None:
+        """The answer, byte for byte, and a line end."""
+        _write(sys.stdout, f"{text}\n")
+
+    def answer_json(self, value: Any) -> None:
+        """The answer as one line of JSON."""
+        self.answer(msgspec.json.encode(value).decode())
+
+    def answer_lines(self, lines: Iterable[str]) -> None:
+        """The answer in lines, their state words coloured."""
+        _print(self._out, lines)
+
+    def tell(self, *lines: str) -> None:
+        """Progress: for people only."""
+        if not self.options.quiet and not self.options.json:
+            _print(self._err, lines)
+
+    def notice(self, text: str) -> None:
+        """Progress out of a signal handler, which may have struck amid a write: past all buffers."""
+        if not self.options.quiet and not self.options.json:
+            with contextlib.suppress(OSError):
+                os.write(2, f"clew: {text}\n".encode())
+
+    def tell_run(self, run_id: str) -> None:
+        """The run's id at once, so that whoever started it can find it again."""
+        if self.options.json and not self.options.quiet:
+            _write(sys.stderr, msgspec.json.encode({"runId": run_id}).decode() + "\n")
+        self.tell(f"run {run_id}")
+
+    def tell_traceback(self, fault: BaseException) -> None:
+        """The traceback of what the agent raised, when it was asked for."""
+        if self.options.verbose and not self.options.json:
+            _write(sys.stderr, "".join(traceback.format_exception(fault)))
+
+    def fail(self, error: ClewError) -> None:
+        """An error: what was found, and what to do next."""
+        if self.options.verbose > 1:
+            _write(sys.stderr, "".join(traceback.format_exception(error)))
+        if self.options.json:
+            _write(sys.stderr, msgspec.json.encode(error.as_json()).decode() + "\n")
+        else:
+            _write(sys.stderr, f"clew: {error.message} [{error.code}]\nnext: {error.next}\n")
+
+
+@contextlib.contextmanager
+def others_to_stderr() -> Iterator[None]:
+    """While an agent runs: what it and the processes it starts print goes to stderr, for stdout is the answer."""
+    sys.stdout.flush()
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            out, err = sys.__stdout__.fileno(), sys.__stderr__.fileno()  # type: ignore[union-attr]  # caught below
+        except (AttributeError, OSError):
+            # Started without streams: there is nothing to keep apart.
+            yield
+            return
+        kept = os.dup(out)
+        os.dup2(err, out)
+        try:
+            yield
+        finally:
+            os.dup2(kept, out)
+            os.close(kept)
+
+
+def lenient() -> None:
+    """Let every character through, whatever the terminal's encoding: what it lacks is written out."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _console(stream: TextIO, color: str) -> Console:
+    forced: dict[str, Any] = {}
+    if color == "always":
+        forced = {"force_terminal": True, "no_color": False, "color_system": "standard"}
+    elif color == "never":
+        forced = {"no_color": True, "color_system": None}
+    return Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True, **forced)
+
+
+def _print(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        if console.color_system is None or console.no_color:
+            _write(console.file, f"{line}\n")
+        else:
+            with _still_there(console.file):
+                console.print(_coloured(line), soft_wrap=True)
+
+
+def _coloured(line: str) -> Text:
+    text = Text(line)
+    word = next((word for word in _STYLES if line == word or line.startswith(f"{word} ")), None)
+    if word is not None:
+        text.stylize(_STYLES[word], 0, len(word))
+    return text
+
+
+def _write(stream: Any, text: str) -> None:
+    with _still_there(stream):
+        stream.write(text)
+        stream.flush()
+
+
+@contextlib.contextmanager
+def _still_there(stream: Any) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        # Whoever read us went away. Point the stream at nothing, so that neither we nor the exit stumble again.
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, stream.fileno())
+        os.close(nothing)

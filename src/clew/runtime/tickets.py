@@ -1,0 +1,91 @@
+"""One call on its way through the gate: who it is, what it is told in the end. Decides nothing."""
+
+from typing import Any
+
+import msgspec
+
+from clew.core.answers import Answer, Unrecorded
+from clew.core.calls import CallState
+from clew.core.capability import Capability
+from clew.core.effect import End, Walk
+from clew.core.events import CallFacts
+from clew.core.jsonable import restore
+from clew.errors import Denied, ResultNotRecorded, ToolError, Usage
+from clew.runtime.tools import Tool
+
+
+class Ticket(msgspec.Struct):
+    """One admitted call: its walk, or the answer that is replayed. `ran` once the body has been started."""
+
+    tool: Tool
+    facts: CallFacts
+    arguments: dict[str, Any]
+    plain: dict[str, Any]
+    walk: Walk | None = None
+    replay: Answer | Unrecorded | None = None
+    end: End | None = None
+    ran: bool = False
+
+
+def deliver(tool: Tool, answer: Answer | Unrecorded) -> Any:
+    """The value for the agent, or the error."""
+    if isinstance(answer, Unrecorded):
+        raise ResultNotRecorded(
+            answer.message,
+            code="result_not_recorded",
+            next="Go on without the result, or look it up where the effect happened.",
+            tool=tool.name,
+        )
+    if answer.error is None:
+        return restored(answer.value, tool.returns)
+    family = Denied if answer.error.kind == "denied" else ToolError
+    raise family(
+        answer.error.message or answer.error.kind,
+        code="policy_denied" if answer.error.kind == "denied" else "tool_failed",
+        next="Decide in the agent how to go on: this answer is recorded and will be replayed.",
+        tool=tool.name,
+        kind=answer.error.kind,
+        value=answer.error.value,
+    )
+
+
+def restored(value: Any, returns: Any) -> Any:
+    """An answer in the type that was announced; as it is where it is of another, for it is the answer."""
+    try:
+        return restore(value, returns)
+    except Usage:
+        return value
+
+
+def facts_of(run_id: str, call: CallState, today: Capability) -> CallFacts:
+    """A recorded call's facts; its own capability, or today's when it died before it was resolved."""
+    return CallFacts(
+        run_id=run_id,
+        step_id=call.step_id,
+        call_id=call.call_id,
+        key=call.key,
+        tool=call.tool,
+        turn_id=call.turn_id,
+        fingerprint=call.fingerprint,
+        capability=call.capability or today,
+    )
+
+
+def new_walk(tool: Tool, facts: CallFacts, arguments: Any) -> Walk:
+    """The walk of a call that is not recorded yet; `arguments` as they may be recorded."""
+    return Walk(facts, arguments, probe=tool.probe_facts(), secret=tool.secret)
+
+
+def recorded_walk(tool: Tool, facts: CallFacts, call: CallState, *, rerun: bool = False, doubt_ms: int = 0) -> Walk:
+    """The walk of a recorded call that goes on; with `doubt_ms` its probe is asked before anything else."""
+    return Walk(
+        facts,
+        None,
+        attempt=call.attempt,
+        recorded=True,
+        resolved=call.capability is not None,
+        rerun=rerun,
+        probe=tool.probe_facts(),
+        secret=tool.secret,
+        doubt_ms=doubt_ms,
+    )

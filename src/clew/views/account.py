@@ -1,0 +1,102 @@
+"""One run's account on a page: what it is, how far it came, whose hands it was in, what is open."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clew.views.effects import call_text, standing
+from clew.views.plain import When, count_text, duration_text, one_line, value_text
+
+Facts = Mapping[str, Any]
+
+
+def account_lines(snapshot: Facts, start: Facts, effects: Sequence[Facts], place: str, when: When) -> list[str]:
+    """The page below a run's row.
+
+    Args:
+        snapshot: The run's snapshot.
+        start: The payload of its start record.
+        effects: Its effects, with arguments.
+        place: Where the journal lies.
+        when: How times are shown.
+    """
+    agent = one_line(str(start.get("configName", "")))
+    path = one_line(str(start.get("agentPath", "")))
+    rows = [
+        ("agent", f"{agent} ({path})" if path else agent),
+        ("input", value_text(start.get("initialPrompt"), 500)),
+        ("so far", _metrics(snapshot["metrics"])),
+        *(("leg" if not number else "", _leg(leg, when)) for number, leg in enumerate(snapshot["legs"])),
+        *(("effects" if not number else "", text) for number, text in enumerate(_effects(effects))),
+        ("journal", f"{place} ({_integrity(snapshot['integrity'])})"),
+    ]
+    output = _output(snapshot)
+    if output is not None:
+        rows.append(("output", output))
+    return [f"  {name:<8} {text}" for name, text in rows]
+
+
+def _metrics(metrics: Facts) -> str:
+    parts = [count_text(metrics["toolCalls"], "call"), count_text(metrics["turns"], "turn")]
+    if metrics.get("turns"):
+        tokens = metrics.get("tokens")
+        parts.append("tokens not reported" if tokens is None else f"{tokens} tokens")
+    if metrics.get("unmeasuredTurns"):
+        parts.append(f"{metrics['unmeasuredTurns']} of the turns unmeasured")
+    if metrics.get("toolFailures"):
+        parts.append(count_text(metrics["toolFailures"], "error answer"))
+    return f"{', '.join(parts)}; {duration_text(metrics['durationMs'])} from its first record to its last"
+
+
+def _leg(leg: Facts, when: When) -> str:
+    closed = {"pause": "paused", "finish": "finished", "leg_ended": "ended"}
+    told = str(leg.get("closedBy") or "")
+    end = closed.get(told, told) or "never closed"
+    who = f"pid {leg.get('pid')} on {one_line(str(leg.get('host')))} by {one_line(str(leg.get('user')))}"
+    return f"{leg.get('number')} {leg.get('purpose')}, {when.second(str(leg['openedAt']))}, {who}: {end}"
+
+
+def _effects(effects: Sequence[Facts]) -> list[str]:
+    counted: dict[str, int] = {}
+    for effect in effects:
+        counted[_sort(effect)] = counted.get(_sort(effect), 0) + 1
+    return [", ".join(f"{count} {word}" for word, count in counted.items())] if counted else ["none"]
+
+
+def _sort(effect: Facts) -> str:
+    """What is counted together: the words, without who said so."""
+    return standing(effect).partition(",")[0]
+
+
+def _integrity(found: Facts) -> str:
+    tail = found["tail"]
+    ends = {
+        "clean": "ends clean",
+        "unterminated": "its last line lacks its end; the next writer adds it",
+        "torn": f"{tail.get('bytes')} bytes at its end were never acknowledged; the next writer cuts them",
+        "being_written": "is being written",
+    }
+    whose = "" if found["own"] else ", begun by another program"
+    return f"{count_text(found['sequence'], 'record')}, {ends.get(tail['verdict'], tail['verdict'])}{whose}"
+
+
+def _output(snapshot: Facts) -> str | None:
+    """What the agent returned, once the run is completed."""
+    if (snapshot.get("operation") or {}).get("state") != "completed":
+        return None
+    ends = [record["event"] for record in snapshot["trace"] if record.get("event", {}).get("type") == "agent_end"]
+    return value_text(ends[-1].get("output"), 500) if ends else None
+
+
+def verdict_line(found: Facts) -> str:
+    """What `verify` found of a run that can be read."""
+    tail = _integrity({"own": found["chained"], "sequence": found["records"], "tail": found["tail"]})
+    chain = f"chain {found['chain'][:12]}" if found["chained"] else "no chain"
+    missing = found["missingBlobs"]
+    if missing:
+        return f"DAMAGED  {found['runId']}  answers missing or damaged: {', '.join(missing)}; {tail}"
+    return f"OK  {found['runId']}  {tail}, {chain}"
+
+
+def started_lines(effects: Sequence[Facts]) -> list[str]:
+    """What an ended run had started: it stays listed, whatever became of it."""
+    return [f"  {effect['stepId']}  {call_text(effect)}: {standing(effect)}" for effect in effects]

@@ -1,0 +1,152 @@
+"""What a state, a reason or a decision means, and what to do next, in words. Every door prints these."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+STATES: Final = {
+    "accepted": "it is about to start",
+    "running": "it is running",
+    "stopped": "its process is stopped",
+    "interrupted": "its process is gone",
+    "owner_elsewhere": "whether its process still lives cannot be told from here",
+    "paused": "it is paused",
+    "aborting": "it is being aborted",
+    "completed": "it is done",
+    "failed": "it has failed",
+    "unreadable": "its journal cannot be read",
+}
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """What a reason means, and what to do next; `{run}` stands for the run as it is typed."""
+
+    what: str
+    next: str
+
+
+_SETTLE: Final = "clew settle {run} happened|did-not-happen --by … --reason …"
+_TELL: Final = "clew settle {run} happened --result JSON --by … --reason …"
+_RESUME: Final = "clew resume {run}"
+
+REASONS: Final = {
+    "budget_exceeded": Advice("a limit is reached", "clew resume {run} --max-calls N"),
+    "run_timeout": Advice("its time is used up", "clew resume {run} --timeout SECONDS"),
+    "approval_required": Advice("a call waits for an approval", "clew show {run} --log"),
+    "unknown_effect": Advice("an effect needs a person: nobody can tell whether it happened", _SETTLE),
+    "committed_effect_pending": Advice("an effect happened, but what it returned is not recorded", _TELL),
+    "result_not_kept": Advice("an effect happened, but what it returned could not be kept", _TELL),
+    "result_missing": Advice(
+        "the bytes of a recorded answer are missing or damaged",
+        "clew verify {run}  names them; bring them back from a copy, then clew resume {run}",
+    ),
+    "secret_answer_lost": Advice(
+        "a secret answer was lost with its process", "clew settle {run} CALL happened --by … --reason …"
+    ),
+    "process_alive": Advice("a process of an effect still lives", "wait for it or end it, then clew resume {run}"),
+    "agent_error": Advice("the agent raised", "mend the agent, then clew resume {run}"),
+    "crash_loop": Advice(
+        "three legs in a row died without a new answer", "find out why (clew show {run} --log), then clew resume {run}"
+    ),
+    "resume_divergence": Advice(
+        "the agent did not do again what is recorded",
+        "make it do the same again in the same places, then clew resume {run}",
+    ),
+    "pause_requested": Advice("on request", _RESUME),
+    "interrupted": Advice("by Ctrl-C", _RESUME),
+    "terminated": Advice("by SIGTERM", _RESUME),
+    "process_interrupted": Advice("its process was interrupted", _RESUME),
+    "effect_given_up": Advice("an effect was given up", ""),
+    "aborted": Advice("it was aborted", ""),
+}
+
+DECISIONS: Final = {
+    "skip": "its recorded answer is told again",
+    "run": "it starts",
+    "rerun": "it starts again under the same key, which the other side remembers",
+    "probe": "the tool's probe is asked first",
+    "review": "it waits for a person",
+    "wait": "it waits",
+    "fail": "the run ends",
+}
+
+WHY: Final = {
+    "step_stable": "answered",
+    "turn_without_answer": "asked, never answered",
+    "not_started": "recorded, never started",
+    "settled_happened": "settled: happened",
+    "settled_did_not_happen": "settled: did not happen",
+    "probe_declared": "started, no answer",
+    "idempotent": "started, no answer; it may be repeated",
+    "tool_missing": "started, no answer; the agent does not offer this tool any more",
+    "unknown_effect": "started, no answer",
+    "committed_effect_pending": "it happened; what it returned is not recorded",
+    "result_missing": "answered, but the bytes of the answer are missing or damaged",
+    "secret_answer_lost": "it happened; its secret answer was not kept",
+    "approval_required": "an approval is wanted",
+    "process_alive": "a process of it still lives",
+    "effect_given_up": "given up",
+}
+
+
+def reason_text(reason: str) -> str:
+    """A reason in words, with its code; an unknown one (another program's) is the code itself."""
+    known = REASONS.get(reason)
+    return f"{known.what} ({reason})" if known is not None else reason
+
+
+def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
+    """What can be done about a run now, the best first; empty when nothing has to be.
+
+    Args:
+        row: A row of `Home.runs()`.
+        run: The run as it is typed.
+    """
+    shown = row["shown"]
+    if shown == "unreadable":
+        return [f"clew verify {run}"]
+    if shown in ("stopped", "owner_elsewhere"):
+        return _about_the_owner(row, run)
+    if shown == "failed":
+        return _settling(row, run)
+    if shown not in ("interrupted", "paused"):
+        return []
+    if row.get("waitingCount"):
+        return [*_settling(row, run), f"clew resume {run}  asks the tool's probe, if it has one"]
+    reason = str(row.get("reason", ""))
+    settled = reason in ("unknown_effect", "committed_effect_pending", "result_not_kept")
+    known = None if shown == "interrupted" or settled else REASONS.get(reason)
+    return [(known.next if known is not None else _RESUME).format(run=run)]
+
+
+def _about_the_owner(row: Mapping[str, Any], run: str) -> list[str]:
+    leg = row.get("leg") or {}
+    pid, host, nonce = leg.get("pid"), leg.get("host"), leg.get("nonce")
+    if row["shown"] == "stopped":
+        return [f"let process {pid} go on (kill -CONT {pid}) or end it"]
+    look = f"look on {host} whether process {pid} still lives"
+    return [f"{look}; once it is gone: clew unlock {run} --nonce {nonce} --by … --reason …"]
+
+
+def _settling(row: Mapping[str, Any], run: str) -> list[str]:
+    waiting = row.get("waiting") or []
+    if not waiting:
+        return []
+    first = waiting[0]
+    named = f"{run} {first['stepId']}" if row.get("waitingCount", 1) > 1 else run
+    return [(_TELL if first["status"] == "committed" else _SETTLE).format(run=named)]
+
+
+def plan_lines(plan: Mapping[str, Any]) -> list[str]:
+    """A resume plan, one line a step: what would happen to it, and why."""
+    steps = plan["steps"]
+    if not steps:
+        return ["nothing is recorded yet: the agent starts from the top"]
+    width = max(len(step["stepId"]) for step in steps)
+    lines = []
+    for step in steps:
+        why = WHY.get(step["reason"], step["reason"])
+        detail = f" ({step['detail']})" if step.get("detail") else ""
+        lines.append(f"{step['stepId']:<{width}}  {step['decision']:<6}  {DECISIONS[step['decision']]}: {why}{detail}")
+    return lines

@@ -1,0 +1,85 @@
+"""A run as a row: its state in words, what it waits for, and what to do next."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from clew.views.advice import STATES, next_steps, reason_text
+from clew.views.effects import waiting_lines
+from clew.views.plain import When, count_text, one_line
+
+Row = Mapping[str, Any]
+
+SHORTEST = 3
+
+
+def short_names(ids: Collection[str]) -> dict[str, str]:
+    """For each run the fewest characters, three at least, by which it is found as the only one."""
+    folded = sorted((run_id.casefold(), run_id) for run_id in ids)
+    names = {}
+    for index, (text, run_id) in enumerate(folded):
+        near = [folded[other][0] for other in (index - 1, index + 1) if 0 <= other < len(folded)]
+        shared = max((_shared(text, other) for other in near), default=0)
+        names[run_id] = run_id[: max(SHORTEST, shared + 1)]
+    return names
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts have in common from the beginning."""
+    pairs = zip(one, other, strict=False)
+    return next((index for index, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
+
+
+def label(row: Row) -> str:
+    """The state as the first word of a row; never only a colour."""
+    return str(row["shown"]).replace("_", " ").upper()
+
+
+def block(row: Row, run: str, when: When, widths: tuple[int, int] = (0, 0)) -> list[str]:
+    """A run in a few lines: headline, what is uncertain, what to do next.
+
+    Args:
+        row: A row of `Home.runs()`.
+        run: The run as it is typed in the advice.
+        when: How times are shown.
+        widths: Of the columns for state and id.
+    """
+    asked = one_line(str(row.get("input", "")), 60)
+    state, run_id = label(row).ljust(widths[0]), str(row["runId"]).ljust(widths[1])
+    head = "  ".join(part for part in (state, run_id, asked) if part)
+    lines = [f"{head}   {standing(row, when)}".rstrip()]
+    message = one_line(str(row.get("message", "")), 300)
+    if message and row["shown"] in ("paused", "failed"):
+        lines.append(f"  {message}")
+    lines += [f"  {line}" for line in waiting_lines(row.get("waiting") or [], row.get("waitingCount", 0), when)]
+    words = ("next:", "or:  ")
+    lines += [f"  {words[min(number, 1)]} {step}" for number, step in enumerate(next_steps(row, run))]
+    return lines
+
+
+def standing(row: Row, when: When) -> str:
+    """Where a run stands, in words."""
+    shown = row["shown"]
+    if shown == "unreadable":
+        return one_line(str(row.get("message", STATES[shown])), 300)
+    since = when.minute(str(row.get("updatedAt", "")))
+    calls = count_text(row.get("calls", 0), "call")
+    if shown == "completed":
+        return f"{calls}, done {since}"
+    if shown in ("paused", "failed"):
+        return f"{reason_text(str(row.get('reason') or STATES[shown]))}, since {since}"
+    leg = row.get("leg")
+    if leg is None:
+        return f"{STATES.get(shown, shown)}, {calls}"
+    writer = f"pid {leg.get('pid')} on {one_line(str(leg.get('host')))}"
+    if shown == "interrupted":
+        return f"nobody runs it since {since}" if row.get("legClosed") else f"writer {writer} gone since {since}"
+    if shown in ("stopped", "owner_elsewhere"):
+        return f"writer {writer}: {STATES[shown]}; last record {since}"
+    return f"{writer}, {calls}, last record {since}"
+
+
+def blocks(rows: Sequence[Row], when: When) -> list[str]:
+    """All runs, one block below the other, states and ids in columns."""
+    names = short_names([str(row["runId"]) for row in rows])
+    widths = max(len(label(row)) for row in rows), max(len(row["runId"]) for row in rows)
+    return [line for row in rows for line in block(row, names[row["runId"]], when, widths)]

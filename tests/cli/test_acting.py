@@ -1,0 +1,201 @@
+import json
+
+import pytest
+
+from tests.cli.shell import Shell
+
+WHO = ("--by", "ann", "--reason", "looked")
+
+
+@pytest.fixture
+def doubtful(shell: Shell) -> Shell:
+    """A folder with a run that waits for a person."""
+    shell.raise_flag("boom")
+    shell("run", "agent.py:settle", "1042", "--run-id", "k3f9x2")
+    return shell
+
+
+def test_the_evidence_is_shown_before_it_is_settled(doubtful: Shell) -> None:
+    """Whoever settles must have seen what was asked for, under which key, when, and what was said about it."""
+    done = doubtful("settle", "k3f", "happened", *WHO, "--evidence", "line 14", "--evidence", "mail")
+
+    told = done.err
+    assert 0 == done.code
+    assert "pay-1 pay: happened, says ann\n" == done.out
+    assert "effect     pay order=1042 cents=4200" in told
+    assert "key        k3f9x2:pay-1:c1" in told
+    assert "ConnectionError: the line is dead" in told
+    assert "evidence: line 14" in doubtful("show", "k3f", "--log").out
+
+
+def test_a_settlement_as_json_is_the_effect(doubtful: Shell) -> None:
+    """A program that settles wants to see what it settled."""
+    done = doubtful("settle", "k3f", "pay-1", "did-not-happen", *WHO, "--json")
+
+    assert ("pay-1", "did_not_happen", "ann") == (
+        done.json["stepId"], done.json["review"]["outcome"], done.json["review"]["by"],
+    )  # fmt: skip
+    assert "" == done.err
+
+
+def test_an_effect_is_found_by_its_whole_key(doubtful: Shell) -> None:
+    """It is what the other side's list shows."""
+    done = doubtful("settle", "k3f9x2:pay-1:c1", "happened", *WHO)
+
+    assert 0 == done.code
+
+
+def test_an_effect_that_is_given_up_ends_the_run(doubtful: Shell) -> None:
+    """And it stays listed."""
+    done = doubtful("settle", "k3f", "give-up", *WHO)
+
+    assert (0, True) == (done.code, "FAILED  k3f9x2" in done.err)
+
+
+def test_a_settlement_stands(doubtful: Shell) -> None:
+    """4: a second, contradicting word is refused."""
+    doubtful("settle", "k3f", "pay-1", "happened", *WHO, "--result", "7")
+
+    done = doubtful("settle", "k3f", "pay-1", "did-not-happen", *WHO, "--json")
+
+    assert (4, "review_conflict") == (done.code, done.error["code"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("k3f",), "invalid_settlement"),
+        (("k3f", "maybe"), "invalid_settlement"),
+        (("k3f", "pay-1", "maybe"), "invalid_settlement"),
+        (("k3f", "did-not-happen", "--result", "7"), "invalid_settlement"),
+        (("k3f", "happened", "--result", "{T-7}"), "result_not_json"),
+        (("k3f", "happened", "--reason", " "), "review_incomplete"),
+        (("a:b", "happened"), "invalid_key"),
+    ],
+)
+def test_a_settlement_that_says_too_little_or_too_much_is_refused(
+    doubtful: Shell, words: tuple[str, ...], code: str
+) -> None:
+    """2, and nothing was touched."""
+    before = doubtful.bytes_and_times()
+    who = WHO if "--reason" not in words else WHO[:2]
+
+    done = doubtful("settle", *words, *who, "--json")
+
+    assert (2, code) == (done.code, done.error["code"])
+    assert before == doubtful.bytes_and_times()
+
+
+def test_a_settlement_without_a_name_is_wrong_usage(doubtful: Shell) -> None:
+    """Who and why are required, in so many words."""
+    done = doubtful("settle", "k3f", "happened", "--json")
+
+    assert (2, "invalid_command_line") == (done.code, done.error["code"])
+    assert "--by" in done.error["message"]
+
+
+def test_a_living_run_is_paused_from_another_process(shell: Shell) -> None:
+    """23, at the next safe point: the call that had started ended."""
+    live = shell.holding()
+    asked = shell("pause", "held", "--reason", "lunch")
+    paused = live.end()
+
+    assert (0, 23, []) == (asked.code, paused.code, shell.payments)
+    assert "held pauses at its next safe point\n" == asked.out
+
+
+def test_a_living_run_is_aborted_from_another_process(shell: Shell) -> None:
+    """3, and it never goes on."""
+    live = shell.holding()
+    asked = shell("abort", "held", "--json")
+    aborted = live.end()
+    again = shell("resume", "held")
+
+    assert (0, 3, 4, []) == (asked.code, aborted.code, again.code, shell.payments)
+    assert ("abort", "applied") == (asked.json["command"], asked.json["status"])
+
+
+def test_a_dead_run_is_aborted_with_the_proof_and_its_effects_stay_listed(shell: Shell) -> None:
+    """The operator's act: on what it rests and what it leaves behind is printed."""
+    shell.raise_flag("die")
+    shell("run", "agent.py:settle", "1042", "--run-id", "k3f9x2")
+
+    done = shell("abort", "k3f", "--by", "ann", "--reason", "wrong file")
+
+    assert (0, "k3f9x2 is aborted and never goes on\n") == (done.code, done.out)
+    assert "process_gone yes" in done.err
+    assert "pay-1  pay: started, no answer" in done.err
+    assert "FAILED  k3f9x2" in shell("ls").out
+
+
+def test_nothing_is_paused_that_does_not_run(doubtful: Shell) -> None:
+    """4, in words."""
+    done = doubtful("pause", "k3f", "--json")
+
+    assert (4, "run_not_living") == (done.code, done.error["code"])
+
+
+def test_an_owner_elsewhere_is_shown_and_unlocked_by_its_nonce(shell: Shell) -> None:
+    """A run from another machine: shown as that, held for a resume, free after a person's word."""
+    shell.raise_flag("die")
+    shell("run", "agent.py:settle", "1042", "--run-id", "k3f9x2")
+    moved = _move_to_another_machine(shell)
+    listed, held = shell("ls"), shell("resume", moved, "--json")
+    nonce = held.error["facts"]["nonce"]
+    wrong = shell("unlock", moved, "--nonce", "0" * 16, *WHO, "--json")
+    freed = shell("unlock", moved, "--nonce", nonce, *WHO)
+
+    assert [0, 11, 4, 0] == [each.code for each in (listed, held, wrong, freed)]
+    assert f"OWNER ELSEWHERE  {moved}" in listed.out
+    assert f"clew unlock {moved[:3]} --nonce {nonce} --by … --reason …" in listed.out
+    assert ("owner_not_proven", "stale_nonce") == (held.error["code"], wrong.error["code"])
+    assert f"nonce      {nonce}" in freed.err
+
+
+def _move_to_another_machine(shell: Shell) -> str:
+    """The same journal as another host would have written it, chain and all."""
+    from clew.core.codec import encode_append, read_record
+    from clew.core.chain import genesis
+    from clew.core.records import Draft
+
+    source = shell.folder / ".clew" / "runs" / "k3f9x2.jsonl"
+    old = [read_record(line) for line in source.read_bytes().splitlines()]
+    chain, data, after = genesis("k3f9x2"), b"", 0
+    while after < len(old):
+        group = [each for each in old if each.append == old[after].append]
+        drafts = [
+            Draft(each.kind, json.loads(json.dumps(each.payload).replace('"host": "', '"host": "far-')))
+            for each in group
+        ]
+        batch = encode_append(
+            "k3f9x2", after=after, chain=chain, drafts=drafts, timestamp=group[0].timestamp,
+            event_ids=[str(each.event_id) for each in group],
+        )  # fmt: skip
+        chain, data, after = batch.chain, data + batch.data, batch.last
+    source.write_bytes(data)
+    for head in source.with_suffix("").glob("head.json"):
+        head.unlink()
+    return "k3f9x2"
+
+
+def test_half_an_acceptance_of_a_loss_is_none(shell: Shell) -> None:
+    """A loss is accepted for one run, by name."""
+    shell("run", "agent.py:settle", "1")
+
+    done = shell("verify", "--accept-loss", *WHO, "--json")
+
+    assert (2, "acceptance_incomplete") == (done.code, done.error["code"])
+
+
+def test_a_loss_is_accepted_and_the_run_can_go_on(shell: Shell) -> None:
+    """The way out when a disk lost what its head still names."""
+    shell("run", "agent.py:settle", "1 2", "--run-id", "lost", "--max-calls", "1")
+    journal = shell.folder / ".clew" / "runs" / "lost.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    last = json.loads(lines[-1])["append"]
+    journal.write_bytes(b"".join(line for line in lines if json.loads(line)["append"] != last))
+    damaged = shell("verify", "lost")
+    accepted = shell("verify", "lost", "--accept-loss", *WHO)
+    verified = shell("verify", "lost")
+
+    assert [12, 0, 0] == [each.code for each in (damaged, accepted, verified)]

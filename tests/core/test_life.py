@@ -1,0 +1,304 @@
+"""A whole run as a state machine: the real runtime against a model that only counts what happened in the world.
+
+Calls of several tools return, raise, and die at a chosen byte of a chosen append; probes and people say what they
+know, some of them wrongly; runs are resumed, settled and aborted. Whatever the order, the promises hold.
+"""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+import clew
+from clew.core.codec import LineReader
+from clew.testing.clock import SetClock
+from tests.histories import overconfident
+from tests.runtime.stage import Death, Mortal
+
+PAY, SEND, CHARGE, LOOK = "pay", "send", "charge", "look"
+FATES = ("returns", "raises before", "raises after", "nothing happened", "failed")
+
+
+class World:
+    """What really happened, by order; and what its tools do at their next starts."""
+
+    def __init__(self) -> None:
+        self.effects: Counter[str] = Counter()
+        self.charged: set[str] = set()
+        self.fates: dict[str, list[str]] = {}
+        self.knows = True
+
+    def act(self, call: clew.Call, order: str) -> Any:
+        fates = self.fates.get(order) or ["returns"]
+        fate = fates.pop(0)
+        if fate == "nothing happened":
+            raise clew.NothingHappened("refused")
+        if fate == "raises before":
+            raise TimeoutError("no answer")
+        if call.tool != CHARGE or call.key not in self.charged:
+            self.effects[order] += call.tool != LOOK
+        self.charged.add(call.key)
+        if fate == "raises after":
+            raise TimeoutError("no answer")
+        return clew.Failed("it says no", {"order": order}) if fate == "failed" else {"order": order}
+
+    def find(self, call: clew.Call) -> clew.Verdict:
+        if not self.knows:
+            return clew.CannotTell("closed", retry_in_s=100)
+        order = call.arguments["order"]
+        return clew.Happened({"order": order}) if self.effects[order] else clew.DidNotHappen()
+
+
+class Life(RuleBasedStateMachine):
+    """One home, one run after another; the process may die at any append."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.store = Mortal()
+        self.home = clew.Home(".clew", takeover="proven", store=self.store, clock=SetClock())
+        self.script: list[tuple[str, str]] = []
+        self.told: dict[str, str] = {}
+        self.lies: Counter[str] = Counter()
+        self.given_up: set[str] = set()
+        self.through = False
+        self.number = 0
+        self.agent = self._agent()
+
+    def _agent(self) -> clew.Agent:
+        world = self.world
+
+        def act(call: clew.Call, order: str) -> Any:
+            return world.act(call, order)
+
+        asked: dict[str, Any] = {"probe": world.find, "in_doubt_s": 20}
+        repeated: dict[str, Any] = {"replay": "idempotent", "window_s": 1_000_000}
+        declared: dict[str, dict[str, Any]] = {PAY: {}, SEND: asked, CHARGE: repeated, LOOK: {"effect": "none"}}
+        self.tools = {
+            name: clew.tool(name=name, **{"effect": "external", **how})(act) for name, how in declared.items()
+        }
+        found = clew.agent(tools=list(self.tools.values()), name="life")(self._play)
+        assert isinstance(found, clew.Agent)
+        return found
+
+    def _play(self, run: clew.SyncRun, prompt: Any) -> str:
+        """The agent: does the script from the top, and hears the same every time."""
+        for name, order in self.script:
+            heard = self._hear(run, name, order)
+            assert self.told.setdefault(order, heard) == heard, "an answer changed"
+        if not self.through:
+            raise LookupError("nothing more to do yet")
+        return "done"
+
+    def _hear(self, run: clew.SyncRun, name: str, order: str) -> str:
+        try:
+            return json.dumps(run.call(self.tools[name], order=order))
+        except clew.ToolError as fault:
+            return f"{type(fault).__name__}: {fault}"
+
+    @property
+    def run_id(self) -> str:
+        return f"life-{self.number}"
+
+    @property
+    def exists(self) -> bool:
+        return self.run_id in self.store.ids()
+
+    @property
+    def operation(self) -> str:
+        return self.home.result(self.run_id).operation.state if self.exists else "nothing"
+
+    def _deed(self, work: Any, *given: Any, **named: Any) -> Any:
+        """Do it; whatever dies in it is dead, and the next deed is another process's."""
+        try:
+            return work(*given, **named)
+        except (Death, clew.Storage):
+            assert self.store.dead, "only a death may end a deed like this"
+            return None
+        finally:
+            self.store.revive()
+
+    def _go(self) -> None:
+        if not self.exists:
+            self._deed(self.home.run_sync, self.agent, "go", run_id=self.run_id)
+        else:
+            self._deed(self.home.resume_sync, self.run_id, self.agent)
+
+    # What may happen.
+
+    @initialize()
+    def begins(self) -> None:
+        self._go()
+
+    @precondition(lambda self: len(self.script) < 8)
+    @rule(tool=st.sampled_from([PAY, SEND, CHARGE, LOOK]), fates=st.lists(st.sampled_from(FATES), max_size=2))
+    def wants(self, tool: str, fates: list[str]) -> None:
+        """The agent has one more call to make, and it is known how its starts will go."""
+        order = f"{self.number}-{tool}-{len(self.script)}"
+        self.script.append((tool, order))
+        self.world.fates[order] = [*fates]
+
+    @rule(knows=st.booleans())
+    def bank_opens_or_closes(self, knows: bool) -> None:
+        self.world.knows = knows
+
+    @precondition(lambda self: self.operation not in ("completed", "failed"))
+    @rule()
+    def goes_on(self) -> None:
+        self._go()
+
+    @precondition(lambda self: self.operation not in ("completed", "failed"))
+    @rule(appends=st.integers(0, 6), kept=st.none() | st.integers(0, 3000))
+    def goes_on_and_dies(self, appends: int, kept: int | None) -> None:
+        """The process dies at that append, after so many of its bytes have reached the disk."""
+        self.store.die_at(appends, kept)
+        self._go()
+
+    @precondition(lambda self: self.exists and self.home.result(self.run_id).waiting)
+    @rule(data=st.data(), truly=st.integers(0, 5), dies=st.none() | st.tuples(st.integers(0, 2), st.integers(0, 900)))
+    def person_settles(self, data: st.DataObject, truly: int, dies: tuple[int, int] | None) -> None:
+        """A person says what happened; one in six is wrong, and the model knows it."""
+        effect = data.draw(st.sampled_from(self.home.result(self.run_id).waiting))
+        order = self._order_of(effect["stepId"])
+        happened = bool(self.world.effects[order])
+        said = happened if truly else not happened
+        if effect["status"] == "committed":
+            said = True
+        verdict: Any = clew.Happened({"order": order}) if said else clew.DidNotHappen()
+        if not said and happened:
+            # Counted before it is recorded: a death may leave the record behind.
+            self.lies[order] += 1
+        if dies is not None:
+            self.store.die_at(*dies)
+        self._deed(self.home.settle, self.run_id, verdict, by="ann", reason="looked", call=effect["stepId"])
+
+    @precondition(lambda self: self.exists and self.home.result(self.run_id).waiting)
+    @rule(data=st.data())
+    def person_gives_up(self, data: st.DataObject) -> None:
+        effect = data.draw(st.sampled_from(self.home.result(self.run_id).waiting))
+        self._deed(self.home.settle, self.run_id, clew.GiveUp(), by="ann", reason="lost", call=effect["stepId"])
+
+        assert "failed" == self.operation
+
+    @precondition(lambda self: self.operation in ("running", "paused"))
+    @rule(dies=st.none() | st.integers(0, 1500))
+    def person_aborts(self, dies: int | None) -> None:
+        """It ends for good, or its end stands already; a death leaves it to the next writer."""
+        if dies is not None:
+            self.store.die_at(0, dies)
+        try:
+            self._deed(self.home.abort, self.run_id, by="ann", reason="enough")
+        except clew.Refused as fault:
+            assert "run_already_finished" == fault.code
+
+    @rule()
+    def agent_is_through(self) -> None:
+        self.through = True
+
+    @precondition(lambda self: self.operation in ("completed", "failed"))
+    @rule()
+    def another_run(self) -> None:
+        self.number += 1
+        self.script, self.told, self.through = [], {}, False
+        self._go()
+
+    def _order_of(self, step: str) -> str:
+        """Calls are numbered for each tool, in the order of the script."""
+        tool, _, number = step.rpartition("-")
+        return [order for name, order in self.script if name == tool][int(number) - 1]
+
+    # What holds, whatever happened.
+
+    @invariant()
+    def no_effect_happens_twice(self) -> None:
+        """Unless a person said that it had not happened, and was wrong."""
+        twice = {order: count for order, count in self.world.effects.items() if count > 1 + self.lies[order]}
+
+        assert {} == twice
+
+    @invariant()
+    def completed_means_settled_and_answered(self) -> None:
+        if self.operation != "completed":
+            return
+        result = self.home.result(self.run_id)
+
+        assert [] == result.waiting
+        assert {order for _, order in self.script} >= set(self.told)
+        assert "done" == result.output
+
+    @invariant()
+    def what_was_acknowledged_is_kept(self) -> None:
+        reader = {run_id: self._chains(run_id) for run_id in self.store.ids()}
+        lost = [noted for noted in self.store.acknowledged if reader[noted[0]].get(noted[1]) != noted[2]]
+
+        assert [] == lost
+
+    def _chains(self, run_id: str) -> dict[int, str]:
+        lines, found = LineReader(run_id), dict[int, str]()
+        for line in self._whole_lines(run_id).splitlines():
+            record = lines.feed(line)
+            found[record.sequence] = str(record.chain)
+        return found
+
+    def _whole_lines(self, run_id: str) -> bytes:
+        """The journal up to its last whole record: what is behind it, a torn end, is the next writer's to cut."""
+        if run_id not in self.store.ids():
+            return b""
+        seen = self.home.reader.see(run_id)
+        data = self.store.raw(run_id)
+        return data if seen.tail.verdict != "torn" else data[: seen.tail.at_byte]
+
+    @invariant()
+    def the_plan_is_never_overconfident(self) -> None:
+        wrong = overconfident(self._whole_lines(self.run_id), self.run_id) if self.exists else []
+
+        assert [] == wrong
+
+    @invariant()
+    def the_plan_agrees_with_the_world(self) -> None:
+        if self.operation in ("completed", "failed", "nothing"):
+            return
+        plan = self.home.plan(self.run_id, self.agent)
+        runs = [step.step_id for step in plan.steps if step.decision == "run"] if plan is not None else []
+        again = [self._order_of(step) for step in runs if step.partition("-")[0] in (PAY, SEND)]
+
+        assert [] == [order for order in again if self.world.effects[order] > self.lies[order]]
+
+    @invariant()
+    def every_effect_is_on_the_record(self) -> None:
+        """No order was touched without a call that says so: started comes before the body."""
+        if not self.exists:
+            return
+        effects = {
+            self._order_of(row["stepId"]): row
+            for row in self.home.reader.effects(self.home.reader.see(self.run_id).state)
+        }
+        here = [order for order, count in self.world.effects.items() if count and order.startswith(f"{self.number}-")]
+
+        assert [] == [order for order in here if not effects.get(order, {}).get("startedAt")]
+
+
+def play(examples: int, steps: int) -> None:
+    run_state_machine_as_test(Life, settings=settings(max_examples=examples, stateful_step_count=steps))
+
+
+def test_a_run_keeps_its_promises_whatever_dies() -> None:
+    """All rules of this project at once, against a model that knows nothing but the world."""
+    play(40, 25)
+
+
+@pytest.mark.crash
+def test_a_run_keeps_its_promises_for_longer() -> None:
+    """The same at length, for what needs many deaths in a row."""
+    play(1500, 50)

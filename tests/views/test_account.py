@@ -1,0 +1,97 @@
+from typing import Any
+
+import pytest
+
+from clew.views.account import account_lines, started_lines, verdict_line
+from tests.views.samples import OWNER, WHEN, effect
+
+CLEAN = {"verdict": "clean", "atByte": 900}
+
+
+def snapshot(**changed: Any) -> dict[str, Any]:
+    return {
+        "operation": {"state": "completed"},
+        "metrics": {"toolCalls": 2, "turns": 1, "tokens": 30, "durationMs": 1500, "unmeasuredTurns": 0},
+        "legs": [
+            {**OWNER, "openedAt": "2026-11-29T13:50:00.000Z", "closedBy": None},
+            {**OWNER, "number": 2, "purpose": "resume", "openedAt": "2026-11-29T13:55:00.000Z", "closedBy": "finish"},
+        ],
+        "integrity": {"own": True, "sequence": 9, "chain": "ab" * 32, "tail": CLEAN},
+        "trace": [{"event": {"type": "agent_end", "output": {"paid": 2}}}],
+        **changed,
+    }
+
+
+START = {"configName": "settle", "agentPath": "agent.py:settle", "initialPrompt": "settle orders.csv"}
+
+
+def page(told: dict[str, Any]) -> list[str]:
+    return account_lines(
+        told, START, [effect(), effect(stepId="pay-2", status="committed", answered=True)], "runs/k3f.jsonl", WHEN
+    )
+
+
+def test_the_page_of_a_run_answers_who_what_when_and_how_far() -> None:
+    """One look instead of reading the journal."""
+    lines = page(snapshot())
+
+    assert [
+        "  agent    settle (agent.py:settle)",
+        '  input    "settle orders.csv"',
+        "  so far   2 calls, 1 turn, 30 tokens; 1.5 s from its first record to its last",
+        "  leg      1 run, 13:50:00, pid 812 on vm by ann: never closed",
+        "           2 resume, 13:55:00, pid 812 on vm by ann: finished",
+        "  effects  1 started, 1 happened",
+        "  journal  runs/k3f.jsonl (9 records, ends clean)",
+        '  output   {"paid":2}',
+    ] == lines
+
+
+def test_what_nobody_measured_is_not_zero() -> None:
+    """A run that cost money must not look free."""
+    metrics = {"toolCalls": 0, "turns": 2, "tokens": None, "durationMs": 0, "unmeasuredTurns": 2, "toolFailures": 1}
+
+    lines = page(snapshot(metrics=metrics))
+
+    assert any("tokens not reported, 2 of the turns unmeasured, 1 error answer" in line for line in lines)
+
+
+def test_only_a_completed_run_has_an_output() -> None:
+    """What an agent returned behind a closed gate is no success."""
+    lines = page(snapshot(operation={"state": "paused"}))
+
+    assert not any("output" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        (CLEAN, "ends clean"),
+        ({"verdict": "torn", "bytes": 212}, "212 bytes at its end were never acknowledged; the next writer cuts them"),
+        ({"verdict": "unterminated"}, "its last line lacks its end; the next writer adds it"),
+        ({"verdict": "being_written"}, "is being written"),
+    ],
+)
+def test_how_a_journal_ends_is_said_in_words(tail: dict[str, Any], expected: str) -> None:
+    """Torn is no damage, and the reader must not think so."""
+    found = {"runId": "k3f", "records": 9, "chained": True, "chain": "ab" * 32, "tail": tail, "missingBlobs": []}
+
+    line = verdict_line(found)
+
+    assert f"OK  k3f  9 records, {expected}, chain abababababab" == line
+
+
+def test_a_missing_answer_is_damage() -> None:
+    """Every line may be whole while what it points to is gone."""
+    found = {"runId": "k3f", "records": 9, "chained": False, "chain": "", "tail": CLEAN, "missingBlobs": ["abc"]}
+
+    line = verdict_line(found)
+
+    assert "DAMAGED  k3f  answers missing or damaged: abc; 9 records, ends clean, begun by another program" == line
+
+
+def test_what_an_aborted_run_had_started_stays_listed() -> None:
+    """The end of a run does not undo a payment."""
+    lines = started_lines([effect()])
+
+    assert ["  pay-1  pay order=1042 cents=4200: started, no answer"] == lines

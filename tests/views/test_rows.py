@@ -1,0 +1,111 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.core.ids import match_id
+from clew.views.advice import STATES
+from clew.views.rows import block, blocks, label, short_names
+from tests.views.samples import WHEN, effect, row, waiting
+
+IDS = st.text(st.sampled_from("abAB1-"), min_size=1, max_size=6).filter(lambda text: text[0] != "-")
+
+
+def test_a_dead_run_reads_as_the_design_promises() -> None:
+    """These lines are the product at its worst moment (DESIGN §10)."""
+    lines = block(row("interrupted", **waiting(effect())), "k3f", WHEN)
+
+    assert [
+        "INTERRUPTED  k3f9x2-261129  settle orders.csv   writer pid 812 on vm gone since 13:54",
+        "  1 effect uncertain: pay order=1042 cents=4200 (started 13:54:02, no answer)",
+        "  next: clew settle k3f happened|did-not-happen --by … --reason …",
+        "  or:   clew resume k3f  asks the tool's probe, if it has one",
+    ] == lines
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (row("running"), "RUNNING  k3f9x2-261129  settle orders.csv   pid 812 on vm, 3 calls, last record 13:54"),
+        (row("completed"), "COMPLETED  k3f9x2-261129  settle orders.csv   3 calls, done 13:54"),
+        (
+            row("paused", reason="pause_requested"),
+            "PAUSED  k3f9x2-261129  settle orders.csv   on request (pause_requested), since 13:54",
+        ),
+        (row("paused"), "PAUSED  k3f9x2-261129  settle orders.csv   it is paused, since 13:54"),
+        (
+            row("failed", reason="aborted"),
+            "FAILED  k3f9x2-261129  settle orders.csv   it was aborted (aborted), since 13:54",
+        ),
+        (
+            row("interrupted", legClosed=True),
+            "INTERRUPTED  k3f9x2-261129  settle orders.csv   nobody runs it since 13:54",
+        ),
+        (
+            row("stopped"),
+            "STOPPED  k3f9x2-261129  settle orders.csv   writer pid 812 on vm: its process is stopped; last record 13:54",
+        ),
+        (
+            row("owner_elsewhere"),
+            "OWNER ELSEWHERE  k3f9x2-261129  settle orders.csv   writer pid 812 on vm: "
+            "whether its process still lives cannot be told from here; last record 13:54",
+        ),
+        (row("running", leg=None), "RUNNING  k3f9x2-261129  settle orders.csv   it is running, 3 calls"),
+        (
+            {"runId": "k3f", "shown": "unreadable", "state": "unreadable", "message": "line 3, byte 812: no JSON"},
+            "UNREADABLE  k3f   line 3, byte 812: no JSON",
+        ),
+    ],
+)
+def test_every_state_has_its_headline(changed: dict, expected: str) -> None:
+    """The first line alone must tell where the run stands."""
+    lines = block(changed, "k3f", WHEN)
+
+    assert expected == lines[0]
+
+
+@pytest.mark.parametrize("shown", list(STATES))
+def test_the_state_is_the_first_word(shown: str) -> None:
+    """Never a colour alone: a pipe and a colour-blind reader see the same."""
+    word = label(row(shown))
+
+    assert shown.upper().replace("_", " ") == word
+
+
+def test_what_went_wrong_is_said_below() -> None:
+    """The code says which kind, the message says which."""
+    lines = block(row("paused", reason="agent_error", message="ValueError: a bug"), "k3f", WHEN)
+
+    assert ["  ValueError: a bug", "  next: mend the agent, then clew resume k3f"] == lines[1:]
+
+
+def test_a_list_stands_in_columns() -> None:
+    """States are compared by looking down."""
+    lines = blocks([row("completed", runId="ab"), row("paused", reason="interrupted")], WHEN)
+
+    assert [
+        "COMPLETED  ab             settle orders.csv   3 calls, done 13:54",
+        "PAUSED     k3f9x2-261129  settle orders.csv   by Ctrl-C (interrupted), since 13:54",
+        "  next: clew resume k3f",
+    ] == lines
+
+
+def test_a_list_gives_names_that_are_enough() -> None:
+    """Three characters that mean two runs would be refused when they are typed."""
+    lines = blocks([row("paused", runId="k3fa-1"), row("paused", runId="k3fb-1")], WHEN)
+
+    assert ["  next: clew resume k3fa", "  next: clew resume k3fb"] == [line for line in lines if "next" in line]
+
+
+@given(st.lists(IDS, min_size=1, max_size=8, unique_by=str.casefold))
+def test_a_short_name_finds_its_run(ids: list[str]) -> None:
+    """What the advice prints is what the command accepts, whatever the other ids are."""
+    names = short_names(ids)
+
+    assert ids == [match_id(names[run_id], ids) for run_id in ids]
+
+
+def test_a_short_name_is_three_characters_where_that_suffices() -> None:
+    """The random part stands first for this."""
+    names = short_names(["k3f9x2-261129", "a62pjv-261129"])
+
+    assert {"k3f9x2-261129": "k3f", "a62pjv-261129": "a62"} == names

@@ -676,9 +676,6 @@ def test_a_long_answer_lies_beside_the_journal_and_is_replayed(way: str) -> None
 def test_a_lost_blob_pauses_the_run_and_is_no_error_of_the_tool() -> None:
     """The agent must not go on as if the call had failed."""
     scene = Scene()
-    look = tool_of("plain", lambda: "x" * 20_000, effect="none") if False else None
-    del look
-
     def big() -> str:
         return "x" * 20_000
 
@@ -741,7 +738,7 @@ def test_a_full_disk_after_a_payment_never_loses_the_fact(way: str, fault: Excep
     scene.settle(clew.Happened("t1"))
     last = scene.resume(agent)
 
-    assert (1, "paused", 21, ["committed"]) == (1, first.operation.state, first.exit_code, [r["status"] for r in first.waiting])
+    assert ("paused", 21, "committed") == (first.operation.state, first.exit_code, first.waiting[0]["status"])
     assert "failed" == scene.said("effect_receipt")[-1]["persistence"]
     assert ("completed", "t1", 1) == (last.operation.state, last.output, len(scene.bank.paid))
 

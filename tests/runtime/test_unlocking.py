@@ -9,7 +9,7 @@ import pytest
 import clew
 from clew.stores.memory import MemoryRunStore
 from clew.testing.clock import SetClock
-from tests.disk.living import living
+from tests.disk.living import living, output_of
 from tests.histories import completed
 from tests.runtime.stage import (
     RUN,
@@ -36,12 +36,19 @@ def orders(run, prompt):
     sys.stdin.readline()
 clew.Home(sys.argv[1]).run_sync(orders, run_id="orders-1")
 """
+PAYS = """
+import sys
+import clew
+from tests.runtime.stage import Bank, payer
+clew.Home(sys.argv[1]).run_sync(payer(Bank().tool(), "1"), run_id="orders-1")
+"""
 
 
 def elsewhere(*said: Any) -> clew.Home:
     """A run whose last leg was opened on another host."""
     store = MemoryRunStore()
-    store.implant(RUN, Forger(store, AGENT, host="elsewhere", machineId="another").say(*said).data)
+    forger = Forger(store, AGENT, host="elsewhere", machineId="another")
+    store.implant(RUN, (forger.say(*said) if said else forger).data)
     return clew.Home(".clew", takeover="operator", store=store, clock=SetClock())
 
 
@@ -121,8 +128,8 @@ def test_a_living_writer_is_never_unlocked(tmp_path: Path) -> None:
 
 def shortened(tmp_path: Path, records: int = 6) -> clew.Home:
     """A finished run whose journal lost all but its first records; its head knows better."""
+    output_of(PAYS, tmp_path / ".clew")
     home = clew.Home(tmp_path / ".clew", takeover="operator")
-    home.run_sync(payer(Bank().tool(), "1"), run_id=RUN)
     journal = tmp_path / ".clew" / "runs" / f"{RUN}.jsonl"
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:records]))
     return home

@@ -16,7 +16,7 @@ from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
 from clew.errors import NothingHappened
 from clew.runtime.place import HERE, Place
 from clew.runtime.pool import in_own_thread, through
-from clew.runtime.tools import Call, Failed, ProbeBody, Tool
+from clew.runtime.tools import Call, Failed, ProbeBody, Tool, unfinished
 
 PROBE_TIMEOUT_S: Final = 10.0
 FAULT_CHARS: Final = 500
@@ -40,13 +40,6 @@ def unknown(tool: Tool, fault: BaseException, redactor: Redactor) -> Outcome:
         return Cancelled()
     proved = isinstance(fault, (NothingHappened, *tool.nothing_happened_on))
     return Raised(type(fault).__name__, redactor.text(text_of(fault))[:FAULT_CHARS], proved)
-
-
-def unfinished(value: Any) -> bool:
-    """Is this no result but work still to be done: a coroutine nobody awaited, a generator nobody ran?"""
-    if inspect.iscoroutine(value):
-        value.close()
-    return inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
 
 
 def text_of(said: object) -> str:

@@ -22,7 +22,7 @@ from clew.runtime.ending import Ended, Policy, broken, end_sayings, late_returns
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Watcher
 from clew.runtime.place import HERE, Place
-from clew.runtime.pool import aside, in_own_thread, through
+from clew.runtime.pool import aside, in_own_thread, let_go, through
 from clew.runtime.recovery import end_leg, fail_sayings, unfinished_business
 from clew.runtime.run import Run, SyncRun
 from clew.runtime.tickets import Ticket, facts_of, recorded_walk
@@ -31,7 +31,6 @@ from clew.runtime.tools import Agent
 GRACE_S = 1.0
 ABORT_GRACE_S = 10.0
 CRASHES = 3
-_LEFT_BEHIND: set[asyncio.Task[Any]] = set()
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -176,7 +175,7 @@ def _body_sync(gate: Gate, agent: Agent, prompt: Any) -> Ended:
     token = HERE.set(Place(gate.journal.state.run_id))
     gate.interruptible = threading.current_thread() is threading.main_thread()
     try:
-        return Ended(agent.body(SyncRun(gate), prompt))
+        return Ended(agent.called(SyncRun(gate), prompt))
     except BaseException as fault:
         return Ended(fault=fault)
     finally:
@@ -250,9 +249,7 @@ async def live_async(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | N
     return _ended_leg(end, met or struck)
 
 
-async def _live_apart(
-    gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, orders: Orders
-) -> LegEnd:
+async def _live_apart(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, orders: Orders) -> LegEnd:
     """A plain agent lives in a thread of its own; a cancellation pauses it at its next safe point."""
     met: BaseException | None = None
     with handlers(gate, orders.notice) if orders.signals else nullcontext():
@@ -300,7 +297,7 @@ async def _body_async(
         return Ended(left_behind=True), None
     token = HERE.set(Place(gate.journal.state.run_id))
     try:
-        task = asyncio.ensure_future(agent.body(Run(gate), prompt))
+        task = asyncio.ensure_future(agent.awaited(Run(gate), prompt))
     finally:
         HERE.reset(token)
     met: BaseException | None = None
@@ -379,6 +376,8 @@ async def _take_leave(gate: Gate, task: "asyncio.Future[Any]") -> tuple[Ended, B
             task.cancel()
         met = await through(asyncio.ensure_future(asyncio.wait([task], timeout=GRACE_S))) or met
     if not task.done():
+        gate.left = True
+        let_go(task)
         return Ended(left_behind=True), met
     if task.cancelled():
         return Ended(fault=asyncio.CancelledError()), met

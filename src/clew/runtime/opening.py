@@ -178,7 +178,9 @@ def _changed_waiver(state: RunState, agent: Agent, wanted: Wanted) -> Waiver | N
 
 def recorded_budget(state: RunState) -> RunBudget:
     """The limits that the run was started with."""
-    return msgspec.convert(state.start.get("limits") or {}, RunBudget, strict=False)
+    limits = state.start.get("limits") or {}
+    time_ms = limits.get("runTimeoutMs")
+    return RunBudget(limits.get("maxCalls"), None if time_ms is None else time_ms / 1000)
 
 
 def relative(path: Path, base: Path) -> str:

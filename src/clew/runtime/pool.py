@@ -112,6 +112,8 @@ def _inbox_here() -> Inbox:
 
 
 SYNCS: Final = Pool()
+# Kept, for a task that is thrown away is told to close, and this one would not.
+_LET_GO: Final[list[asyncio.Task[Any]]] = []
 
 
 def in_own_thread(work: Callable[[], Any], name: str) -> "asyncio.Future[Any]":
@@ -139,6 +141,13 @@ async def through(future: "asyncio.Future[Any]") -> asyncio.CancelledError | Non
         except asyncio.CancelledError as cancelled:
             met = cancelled
     return met
+
+
+def let_go(task: "asyncio.Future[Any]") -> None:
+    """Never wait for a task again, not even when its loop closes: it takes no leave, whatever it is told."""
+    assert isinstance(task, asyncio.Task)
+    _LET_GO.append(task)
+    asyncio.tasks._unregister_task(task)
 
 
 async def aside(work: Callable[[], Any]) -> tuple[Any, asyncio.CancelledError | None]:

@@ -152,6 +152,13 @@ def probe_name(probe: ProbeBody | None) -> str:
     return "" if probe is None else _name_of(probe)
 
 
+def unfinished(value: Any) -> bool:
+    """Is this no result but work still to be done: a coroutine nobody awaited, a generator nobody ran?"""
+    if inspect.iscoroutine(value):
+        value.close()
+    return inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
+
+
 def _is_async(body: Body) -> bool:
     """Is it a coroutine function, or an object that is called as one?"""
     method = getattr(body, "__call__", None)  # noqa: B004 -- asks for a coroutine method, not whether it can be called
@@ -222,6 +229,17 @@ class Agent:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself."""
         return self.body(*args, **kwargs)
+
+    async def awaited(self, run: Any, prompt: Any) -> Any:
+        """Its output, as an async function; whatever it raises, it raises here."""
+        return await self.body(run, prompt)
+
+    def called(self, run: Any, prompt: Any) -> Any:
+        """Its output, as a plain function. TypeError when that is work which nobody has done yet."""
+        output = self.body(run, prompt)
+        if unfinished(output):
+            raise TypeError(f"agent {self.name!r} returned a {type(output).__name__}, which is work that nobody did")
+        return output
 
     def fingerprint(self) -> Fingerprint:
         """What the author declared, part by part."""

@@ -1,0 +1,283 @@
+"""Commands that reach a living run: the inbox, and the signals of a terminal."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.runtime.control import POLL_S
+from clew.stores.base import Command, CommandAnswer
+from tests.disk.living import living
+from tests.runtime.stage import RUN, Death, Mortal, code_of, dies, events_of, kinds_of, mortal_home, records_of, state_of
+
+
+def command(name: str = "c-1", kind: str = "pause", **arguments: Any) -> Command:
+    return Command(1, name, RUN, kind, "bob", "lunch", arguments)
+
+
+def posting(home: clew.Home, *commands: Command) -> clew.Tool:
+    """A tool during whose call another process posts these commands, and time passes."""
+
+    def post() -> None:
+        clock: Any = home._parts.clock
+        for each in commands:
+            home.reader.store.post(each)
+        clock.advance(POLL_S)
+
+    return clew.tool(name="post", effect="none")(post)
+
+
+def agent_of(tool: clew.Tool, *, is_async: bool = False) -> clew.Agent:
+    """Calls the tool, then does something more."""
+
+    def plain(run: clew.SyncRun, prompt: Any) -> str:
+        run.call(tool)
+        run.step("more", lambda: 1)
+        return "done"
+
+    async def on_loop(run: clew.Run, prompt: Any) -> str:
+        await run.call(tool)
+        await asyncio.Event().wait()
+        return "done"
+
+    found = clew.agent(name="orders", tools=[tool])(on_loop if is_async else plain)
+    assert isinstance(found, clew.Agent)
+    return found
+
+
+def told(home: clew.Home, name: str = "c-1") -> CommandAnswer:
+    answer = home.reader.store.answered(RUN, name)
+    assert answer is not None
+    return answer
+
+
+def states(home: clew.Home) -> list[str]:
+    return [event["state"] for event in events_of(home, "control")]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+@pytest.mark.parametrize(
+    ("kind", "end"), [("pause", ("paused", "pause_requested")), ("abort", ("failed", "aborted"))]
+)
+def test_a_command_is_recorded_applied_and_answered(kind: str, end: tuple[str, str], is_async: bool) -> None:
+    """On the record before it acts, and again when it has; its sender hears of it."""
+    home, _ = mortal_home()
+    result = home.run_sync(agent_of(posting(home, command(kind=kind)), is_async=is_async), run_id=RUN)
+
+    assert end == (result.operation.state, result.reason)
+    assert (["accepted", "applied"], "applied") == (states(home), told(home).status)
+
+
+def test_an_accepted_command_carries_its_content() -> None:
+    """Who asked, for what, and why: the answer's file may be gone, the journal stays."""
+    home, _ = mortal_home()
+    home.run_sync(agent_of(posting(home, command())), run_id=RUN)
+
+    event = events_of(home, "control")[0]
+
+    assert ("pause", "bob", "lunch") == tuple(event["command"][name] for name in ("type", "by", "reason"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        command(kind="dance"),
+        command(kind="settle"),
+        command(kind="settle", call="pay-9", outcome="happened"),
+        command(kind="settle", call="post-1", outcome="happened", evidence=5),
+    ],
+)
+def test_a_command_that_cannot_be_done_is_rejected_and_the_run_goes_on(wrong: Command) -> None:
+    """The inbox is a folder: what stands in it must never break a run."""
+    home, _ = mortal_home()
+    result = home.run_sync(agent_of(posting(home, wrong)), run_id=RUN)
+
+    assert ("completed", ["accepted", "rejected"]) == (result.operation.state, states(home))
+    assert "rejected" == told(home).status
+
+
+def test_commands_posted_at_the_very_end_are_drained() -> None:
+    """Closing looks once more: what came before the last append is decided by this leg."""
+    home, _ = mortal_home()
+
+    def last(run: clew.SyncRun, prompt: Any) -> str:
+        home.reader.store.post(command())
+        return "done"
+
+    result = home.run_sync(clew.agent(name="orders")(last), run_id=RUN)
+
+    assert ("paused", "applied") == (result.operation.state, told(home).status)
+
+
+def answer_lost(home: clew.Home, store: Mortal, **changes: Any) -> None:
+    """The command was applied; the process died before its sender was told, and its file was written again."""
+    home.run_sync(agent_of(posting(home, command(**changes))), run_id=RUN)
+    del store._journals[RUN].answers["c-1"]
+
+
+def test_a_command_that_was_applied_before_a_death_is_a_duplicate() -> None:
+    """It is not applied twice: this leg is not paused by yesterday's request."""
+    home, store = mortal_home()
+    answer_lost(home, store)
+    result = home.resume_sync(RUN, agent_of(posting(home)))
+
+    assert ("completed", "duplicate") == (result.operation.state, told(home).status)
+    assert ["accepted", "applied"] == states(home)
+
+
+def test_a_command_that_was_rejected_before_a_death_is_still_rejected() -> None:
+    """Its sender must not take "duplicate" for "done"."""
+    home, store = mortal_home()
+    paused = command("c-2")
+    home.run_sync(agent_of(posting(home, command(kind="dance"), paused)), run_id=RUN)
+    del store._journals[RUN].answers["c-1"]
+    home.resume_sync(RUN, agent_of(posting(home)))
+
+    assert ("rejected", "command 'dance' is not known") == (told(home).status, told(home).reason)
+
+
+def test_the_same_id_with_another_content_is_a_conflict() -> None:
+    """The first stays bound."""
+    home, store = mortal_home()
+    answer_lost(home, store)
+    store._journals[RUN].commands["c-1"] = command(kind="abort")
+    result = home.resume_sync(RUN, agent_of(posting(home)))
+
+    assert ("completed", "conflict") == (result.operation.state, told(home).status)
+
+
+def test_a_command_that_was_only_accepted_is_applied_by_the_next_leg() -> None:
+    """It was promised; the death in between does not unsay it."""
+    home, store = mortal_home()
+    tool = posting(home, command())
+    store.die_at(4)  # birth, call, answer, accepted, and then the step that says "applied"
+    dies(home.run_sync, agent_of(tool), run_id=RUN)
+    store.revive()
+    before = states(home)
+    result = home.resume_sync(RUN, agent_of(tool))
+
+    assert (["accepted"], "pause_requested") == (before, result.reason)
+    assert ["accepted", "applied"] == states(home)
+
+
+class Deaf(Mortal):
+    """A store whose inbox cannot be read or written."""
+
+    def pending(self, run_id: str) -> Any:
+        raise clew.Storage("no", code="storage_denied", next="-")
+
+    def answer(self, run_id: str, answer: CommandAnswer) -> None:
+        raise clew.Storage("no", code="storage_denied", next="-")
+
+
+def test_a_run_does_not_depend_on_its_inbox() -> None:
+    """A folder that cannot be read is no reason to stop paying."""
+    home, _ = mortal_home(store=Deaf())
+    result = home.run_sync(agent_of(posting(home, command())), run_id=RUN)
+
+    assert "completed" == result.operation.state
+
+
+def test_a_journal_that_fails_while_a_command_is_recorded_ends_the_leg() -> None:
+    """The agent is not told by an error of its own call, and nothing more starts."""
+    home, store = mortal_home()
+    tool = posting(home, command())
+    store.die_at(3)
+    with pytest.raises((clew.Storage, Death)):
+        home.run_sync(agent_of(tool), run_id=RUN)
+    store.revive()
+
+    assert ("running", []) == (state_of(home).state, states(home))
+
+
+# Signals, in processes of their own.
+
+PLAIN = """
+import os, signal, sys
+import clew
+@clew.tool(effect="external", timeout_s=None)
+def pay():
+    for word in sys.argv[2:]:
+        os.kill(os.getpid(), getattr(signal, word))
+    return "paid"
+@clew.agent(tools=[pay], name="orders")
+def orders(run, prompt):
+    run.call(pay)
+    return run.step("more", lambda: 1)
+result = clew.Home(sys.argv[1]).run_sync(orders, run_id="orders-1", notice=lambda text: print(text, flush=True))
+print(result.operation.state, result.reason, result.exit_code, len(result.waiting))
+"""
+ASYNC = """
+import asyncio, os, signal, sys
+import clew
+@clew.tool(effect="external")
+async def pay():
+    for word in sys.argv[2:]:
+        os.kill(os.getpid(), getattr(signal, word))
+    if sys.argv[2:] == ["SIGINT", "SIGINT"]:
+        await asyncio.Event().wait()
+    return "paid"
+@clew.agent(tools=[pay], name="orders")
+async def orders(run, prompt):
+    await run.call(pay)
+    await run.step("more", lambda: 1)
+result = clew.Home(sys.argv[1]).run_sync(orders, run_id="orders-1", notice=lambda text: print(text, flush=True))
+print(result.operation.state, result.reason, result.exit_code, len(result.waiting))
+"""
+NOTICE = "pausing at the next safe point; press Ctrl-C again to abort"
+
+
+@pytest.mark.parametrize("code", [PLAIN, ASYNC], ids=["plain", "async"])
+@pytest.mark.parametrize(
+    ("signals", "lines"),
+    [
+        (["SIGINT"], [NOTICE, "paused interrupted 130 0"]),
+        (["SIGTERM"], ["paused terminated 143 0"]),
+        (["SIGINT", "SIGINT"], [NOTICE, "failed aborted 3 1"]),
+    ],
+    ids=["once", "terminated", "twice"],
+)
+def test_signals_pause_first_and_abort_when_repeated(
+    tmp_path: Path, code: str, signals: list[str], lines: list[str]
+) -> None:
+    """Ctrl-C lets the payment end and pauses; who presses it again means it, and the payment stays listed."""
+    with living(code, tmp_path / ".clew", *signals) as process:
+        said = [process.says() for _ in lines]
+        process.ends()
+
+    assert lines == said
+
+
+def test_an_aborted_run_has_aborting_on_disk_first(tmp_path: Path) -> None:
+    """In this order, whoever kills it in between."""
+    with living(ASYNC, tmp_path / ".clew", "SIGINT", "SIGINT") as process:
+        process.ends()
+
+    kinds = kinds_of(records_of(clew.Home(tmp_path / ".clew")))
+    assert ["REQUEST_ABORT", "effect_receipt", "FAIL", "finish"] == [
+        kind for kind in kinds[6:] if kind in ("REQUEST_ABORT", "effect_receipt", "FAIL", "finish")
+    ]
+
+
+def test_handlers_are_put_back() -> None:
+    """A program that ran an agent keeps its own Ctrl-C."""
+    home, _ = mortal_home()
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    home.run_sync(clew.agent(name="orders")(lambda run, prompt: 1), run_id=RUN)
+
+    assert before == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+
+
+def test_elsewhere_than_in_the_main_thread_signals_are_left_alone() -> None:
+    """Python would refuse them there, and a library must not take what is the program's."""
+    home, _ = mortal_home()
+
+    async def run() -> str:
+        result = await asyncio.to_thread(home.run_sync, clew.agent(name="orders")(lambda run, prompt: 1), run_id=RUN)
+        return str(result.operation.state)
+
+    assert "completed" == asyncio.run(run())
+    assert "run_id_conflict" == code_of(home.run_sync, clew.agent(name="orders")(lambda run, prompt: 1), run_id=RUN)

@@ -1,8 +1,12 @@
 import json
+from collections.abc import Callable
 
 import pytest
 
-from tests.cli.shell import Shell
+from clew.core.chain import genesis
+from clew.core.codec import encode_append, read_record
+from clew.core.records import Draft
+from tests.cli.shell import Done, Shell
 
 WHO = ("--by", "ann", "--reason", "looked")
 
@@ -74,13 +78,13 @@ def test_a_settlement_stands(doubtful: Shell) -> None:
     ],
 )
 def test_a_settlement_that_says_too_little_or_too_much_is_refused(
-    doubtful: Shell, words: tuple[str, ...], code: str
+    doubtful: Shell, typed: Callable[..., Done], words: tuple[str, ...], code: str
 ) -> None:
     """2, and nothing was touched."""
     before = doubtful.bytes_and_times()
     who = WHO if "--reason" not in words else WHO[:2]
 
-    done = doubtful("settle", *words, *who, "--json")
+    done = typed("settle", *words, *who, "--json")
 
     assert (2, code) == (done.code, done.error["code"])
     assert before == doubtful.bytes_and_times()
@@ -154,10 +158,6 @@ def test_an_owner_elsewhere_is_shown_and_unlocked_by_its_nonce(shell: Shell) -> 
 
 def _move_to_another_machine(shell: Shell) -> str:
     """The same journal as another host would have written it, chain and all."""
-    from clew.core.codec import encode_append, read_record
-    from clew.core.chain import genesis
-    from clew.core.records import Draft
-
     source = shell.folder / ".clew" / "runs" / "k3f9x2.jsonl"
     old = [read_record(line) for line in source.read_bytes().splitlines()]
     chain, data, after = genesis("k3f9x2"), b"", 0
@@ -178,11 +178,9 @@ def _move_to_another_machine(shell: Shell) -> str:
     return "k3f9x2"
 
 
-def test_half_an_acceptance_of_a_loss_is_none(shell: Shell) -> None:
+def test_half_an_acceptance_of_a_loss_is_none(typed: Callable[..., Done]) -> None:
     """A loss is accepted for one run, by name."""
-    shell("run", "agent.py:settle", "1")
-
-    done = shell("verify", "--accept-loss", *WHO, "--json")
+    done = typed("verify", "--accept-loss", *WHO, "--json")
 
     assert (2, "acceptance_incomplete") == (done.code, done.error["code"])
 

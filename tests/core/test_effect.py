@@ -12,7 +12,9 @@ from clew.core import effect, events
 from clew.core.answers import Answer, ErrorAnswer, Unrecorded, read_answer
 from clew.core.capability import Capability
 from clew.core.compose import Move
-from clew.core.effect import (
+from clew.core.effect import Walk
+from clew.core.events import CallFacts, Event
+from clew.core.needs import (
     Allow,
     Answered,
     Append,
@@ -33,9 +35,7 @@ from clew.core.effect import (
     Returned,
     Save,
     Wait,
-    Walk,
 )
-from clew.core.events import CallFacts, Event
 from clew.core.resume import Facts, prepare_run_resume
 from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened
 from clew.core.times import format_ms

@@ -235,7 +235,7 @@ NOTICE = "pausing at the next safe point; press Ctrl-C again to abort"
     ("signals", "lines"),
     [
         (["SIGINT"], [NOTICE, "paused interrupted 130 0"]),
-        (["SIGTERM"], ["paused terminated 143 0"]),
+        (["SIGTERM"], ["terminated: pausing at the next safe point", "paused terminated 143 0"]),
         (["SIGINT", "SIGINT"], [NOTICE, "failed aborted 3 1"]),
     ],
     ids=["once", "terminated", "twice"],

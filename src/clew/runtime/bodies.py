@@ -9,8 +9,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, Final
 
-from clew.core.effect import Cancelled, Outcome, Raised, Returned
 from clew.core.jsonable import record_result
+from clew.core.needs import Cancelled, Outcome, Raised, Returned
 from clew.core.redact import Redactor
 from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
 from clew.errors import NothingHappened

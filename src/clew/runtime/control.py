@@ -13,7 +13,7 @@ import msgspec
 from clew.core import events
 from clew.core.canon import fingerprint
 from clew.core.compose import Move
-from clew.core.effect import Append, Closing
+from clew.core.needs import Append, Closing
 from clew.core.review import GiveUp
 from clew.errors import ClewError, Storage, Usage
 from clew.runtime.gate import Gate

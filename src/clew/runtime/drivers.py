@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Generator
 from typing import Any
 
-from clew.core.effect import (
+from clew.core.needs import (
     Answered,
     Append,
     Ask,

@@ -9,8 +9,9 @@ import msgspec
 from clew.core import events
 from clew.core.calls import CallState
 from clew.core.compose import Close, Move, Saying
-from clew.core.effect import Need, Returned, settle_happened
+from clew.core.effect import settle_happened
 from clew.core.jsonable import record_result
+from clew.core.needs import Need, Returned
 from clew.core.outcome import PERSON_REASONS, Outcome, effect_row
 from clew.core.review import Happened
 from clew.core.state import RunState

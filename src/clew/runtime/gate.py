@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from clew.core import effect
+from clew.core import needs
 from clew.core.answers import Answer, Unrecorded, read_answer
 from clew.core.budget import Exceeded, RunBudget, exceeded, out_of_time
 from clew.core.calls import AnswerRef, CallState
 from clew.core.canon import fingerprint
-from clew.core.effect import Allow, Answered, Closing, Deny, End, GaveUp, Halt
 from clew.core.events import CallFacts, Event
 from clew.core.ids import effect_key, step_id
 from clew.core.jsonable import to_json
+from clew.core.needs import Allow, Answered, Closing, Deny, End, GaveUp, Halt
 from clew.core.redact import Redactor
 from clew.core.resume import Facts, judge_call
 from clew.core.review import CannotTell, Happened, Verdict, missing_result_message
@@ -69,7 +69,7 @@ class Gate:
         self.interruptible = False
         self.abandoned = False
         self.left = False
-        self.late: list[tuple[Ticket, int, effect.Outcome]] = []
+        self.late: list[tuple[Ticket, int, needs.Outcome]] = []
         self.on_close: Callable[[], None] | None = None
         self.poll: Callable[[], None] = lambda: None
         journal.check_start = self.check_open
@@ -368,7 +368,7 @@ class Gate:
             return CannotTell(f"the probe's result is not JSON: {fault.message}")
         return Happened(result, reason)
 
-    def returned_late(self, ticket: Ticket, attempt: int) -> Callable[[effect.Outcome], None]:
+    def returned_late(self, ticket: Ticket, attempt: int) -> Callable[[needs.Outcome], None]:
         """Where a body that was left behind says how it ended after all."""
         return lambda outcome: self.late.append((ticket, attempt, outcome))
 

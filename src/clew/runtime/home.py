@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from clew.core.budget import RunBudget
-from clew.core.effect import Closing
 from clew.core.ids import check_id, new_run_id, split_key
 from clew.core.jsonable import to_json
+from clew.core.needs import Closing
 from clew.core.resume import Facts, ResumePlan
 from clew.core.review import Settlement
 from clew.core.snapshot import RunResult

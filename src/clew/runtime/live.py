@@ -11,7 +11,7 @@ import msgspec
 from clew.core.calls import CallState
 from clew.core.capability import Capability
 from clew.core.compose import Close, Move, Saying
-from clew.core.effect import Closing, GaveUp
+from clew.core.needs import Closing, GaveUp
 from clew.core.outcome import Outcome
 from clew.core.resume import ResumePlan
 from clew.core.state import RunState

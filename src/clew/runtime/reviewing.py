@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from clew.core.calls import CallState
-from clew.core.effect import Append, Need, review_event, settle_happened
+from clew.core.effect import review_event, settle_happened
 from clew.core.jsonable import to_json
+from clew.core.needs import Append, Need
 from clew.core.outcome import effect_row
 from clew.core.review import DidNotHappen, GiveUp, Happened, Settlement, outcome_of
 from clew.core.state import RunState

@@ -3,8 +3,8 @@
 from typing import Any
 
 from clew.core.calls import CallState
-from clew.core.effect import Append, Save
 from clew.core.folding import fold
+from clew.core.needs import Append, Save
 from clew.core.outcome import effect_row
 from clew.core.review import GiveUp, Settlement
 from clew.errors import ClewError

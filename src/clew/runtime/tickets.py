@@ -7,9 +7,10 @@ import msgspec
 from clew.core.answers import Answer, Unrecorded
 from clew.core.calls import CallState
 from clew.core.capability import Capability
-from clew.core.effect import End, Walk
+from clew.core.effect import Walk
 from clew.core.events import CallFacts
 from clew.core.jsonable import restore
+from clew.core.needs import End
 from clew.errors import Denied, ResultNotRecorded, ToolError, Usage
 from clew.runtime.tools import Tool
 

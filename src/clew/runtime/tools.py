@@ -9,8 +9,8 @@ import msgspec
 from clew.core import capability as capabilities
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability
-from clew.core.effect import ProbeFacts
 from clew.core.ids import call_short, call_uuid, check_name, effect_key
+from clew.core.needs import ProbeFacts
 from clew.core.resume import Fingerprint, Offered
 from clew.core.review import Verdict
 from clew.errors import Usage

@@ -6,10 +6,10 @@ import msgspec
 
 from clew.core.answers import Answer, beside, inline, is_long, json_text
 from clew.core.canon import fingerprint
-from clew.core.effect import Closing
 from clew.core.events import Event, agent_start, turn_end
 from clew.core.jsonable import record_result, to_json
 from clew.core.metrics import Usage
+from clew.core.needs import Closing
 from clew.core.records import Payload
 from clew.errors import Refused
 from clew.runtime.gate import Gate

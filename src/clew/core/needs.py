@@ -1,0 +1,130 @@
+"""What the walk of one effect asks its driver for, what it is sent, and how it ends. Shapes only; the walk is `effect`."""
+
+from typing import Any
+
+import msgspec
+
+from clew.core.answers import Answer, Unrecorded
+
+# What the walk needs.
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """May this attempt start? Answered by `Allow`, `Deny` or `Halt`. `again`: by idempotence, so no policy is asked."""
+
+    attempt: int
+    again: bool = False
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Append these events (or moves of the operation) together, durably. `starts`: an attempt opens with it."""
+
+    events: tuple[Any, ...]
+    starts: bool = False
+
+
+class Save(msgspec.Struct, frozen=True):
+    """Keep these bytes as a blob. Answered by its digest, or None when they could not be kept."""
+
+    data: bytes
+
+
+class Call(msgspec.Struct, frozen=True):
+    """Run the tool's body as this attempt. Answered by an `Outcome`."""
+
+    attempt: int
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """Ask the outside world once. Answered by a `Verdict`."""
+
+    attempt: int
+
+
+class Now(msgspec.Struct, frozen=True):
+    """Milliseconds since 1970."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Let so many seconds pass. Answered True when nobody may wait any longer."""
+
+    seconds: float
+
+
+Need = Ask | Append | Save | Call | Probe | Now | Wait
+
+# What it is sent.
+
+
+class Allow(msgspec.Struct, frozen=True):
+    """It may start."""
+
+
+class Deny(msgspec.Struct, frozen=True):
+    """The policy says no: that is the agent's answer."""
+
+    reason: str
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """Nothing more may start: a limit, a request to pause. Nothing is recorded of this call."""
+
+    reason: str
+
+
+class Returned(msgspec.Struct, frozen=True):
+    """The tool returned this JSON value; `failed` when it says itself that it failed (`clew.Failed`)."""
+
+    value: Any
+    failed: str | None = None
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """The tool raised; `nothing_happened` when that proves that its effect did not happen."""
+
+    kind: str
+    message: str
+    nothing_happened: bool = False
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """The call was cancelled while the tool ran; `before_start` when its body had not begun."""
+
+    before_start: bool = False
+
+
+Outcome = Returned | Raised | Cancelled
+
+# How a walk ends.
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The agent has its answer."""
+
+    answer: Answer | Unrecorded
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """The gate closes: the run pauses for `reason`. `retry_in_s`: when a probe wants to be asked again."""
+
+    reason: str
+    detail: str = ""
+    retry_in_s: float | None = None
+
+
+class GaveUp(msgspec.Struct, frozen=True):
+    """The probe gave the effect up: the run ends."""
+
+
+class Interrupted(msgspec.Struct, frozen=True):
+    """Cancelled, and nothing is open: the cancellation goes on to the caller."""
+
+
+End = Answered | Closing | GaveUp | Interrupted
+
+
+class ProbeFacts(msgspec.Struct, frozen=True):
+    """How an attempt can be asked after: the probe's name and how long a request may still land (seconds)."""
+
+    name: str
+    in_doubt_s: float

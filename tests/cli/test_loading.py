@@ -1,0 +1,132 @@
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clew.cli.loading import load_agent, recorded_agent
+from clew.errors import Usage
+
+TEXT = """
+import clew
+import sibling_of_loading
+
+@clew.agent(name="declared")
+def declared(run, prompt): ...
+
+def plain(run, prompt): ...
+
+def inner(run, prompt): ...
+renamed = clew.agent(config={"a": 1})(inner)
+
+class Crew:
+    @staticmethod
+    def chief(run, prompt): ...
+
+number = 7
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a file of agents; what loading leaves in this process is taken away."""
+    (tmp_path / "crew_of_loading.py").write_text(TEXT, "utf-8")
+    (tmp_path / "sibling_of_loading.py").touch()
+    path, modules = list(sys.path), set(sys.modules)
+    yield tmp_path
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("declared", "declared"), ("plain", "plain"), ("renamed", "inner"), ("inner", "inner"), ("Crew.chief", "chief")],
+)
+def test_an_agent_is_found_by_its_name_in_its_file(folder: Path, name: str, expected: str) -> None:
+    """Declared, plain, or as the qualified name that a journal recorded."""
+    agent = load_agent(f"{folder / 'crew_of_loading.py'}:{name}")
+
+    assert expected == agent.name
+
+
+def test_a_recorded_function_finds_its_declaration(folder: Path) -> None:
+    """The journal records the function; its tools and configuration stand in the declaration."""
+    agent = load_agent(f"{folder / 'crew_of_loading.py'}:inner")
+
+    assert {"a": 1} == agent.config
+
+
+def test_a_file_named_like_a_module_does_not_take_its_place(folder: Path) -> None:
+    """`json.py` beside the agent would otherwise break everything that is imported later."""
+    before = sys.modules["json"]
+    (folder / "json.py").write_text("def agent(run, prompt): ...", "utf-8")
+
+    agent = load_agent(f"{folder / 'json.py'}:agent")
+
+    assert ("agent", before) == (agent.name, sys.modules["json"])
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [
+        ("crew_of_loading.py", "invalid_agent_path"),
+        (":x", "invalid_agent_path"),
+        ("crew_of_loading.py:", "invalid_agent_path"),
+        ("nowhere.py:x", "agent_not_found"),
+        ("crew_of_loading.py:nobody", "agent_not_found"),
+        ("crew_of_loading.py:number", "agent_not_found"),
+        ("notes.txt:x", "agent_not_found"),
+    ],
+)
+def test_what_is_not_there_is_wrong_usage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, target: str, code: str
+) -> None:
+    """Nothing was started; the next step says what there is."""
+    monkeypatch.chdir(folder)
+    (folder / "notes.txt").touch()
+
+    with pytest.raises(Usage) as caught:
+        load_agent(target)
+
+    assert code == caught.value.code
+
+
+def test_the_agents_that_there_are_are_named(folder: Path) -> None:
+    """A typing mistake is mended without opening the file."""
+    with pytest.raises(Usage) as caught:
+        load_agent(f"{folder / 'crew_of_loading.py'}:setle")
+
+    assert "It has: declared, renamed." == caught.value.next
+
+
+@pytest.mark.parametrize("text", ["import nothing_of_that_name", "raise SystemExit(3)", "def x(:"])
+def test_a_file_that_cannot_be_loaded_keeps_its_cause(folder: Path, text: str) -> None:
+    """`-vv` shows where it stumbled; a file that exits does not end the command as if all were well."""
+    (folder / "broken_of_loading.py").write_text(text, "utf-8")
+
+    with pytest.raises(Usage, match="cannot be loaded") as caught:
+        load_agent(f"{folder / 'broken_of_loading.py'}:x")
+
+    assert ("agent_not_loadable", True) == (caught.value.code, caught.value.__cause__ is not None)
+    assert "broken_of_loading" not in sys.modules
+
+
+def test_a_recorded_agent_is_below_the_home_s_parent(tmp_path: Path) -> None:
+    """Wherever the project was moved to meanwhile."""
+    target = recorded_agent("examples/agent.py:settle", tmp_path, "k3f")
+
+    assert f"{tmp_path.resolve() / 'examples' / 'agent.py'}:settle" == target
+
+
+@pytest.mark.parametrize(
+    "recorded", ["", "agent.py:outer.<locals>.agent", "/elsewhere/agent.py:a", "../agent.py:a", "agent"]
+)
+def test_a_journal_cannot_have_any_file_loaded(tmp_path: Path, recorded: str) -> None:
+    """A home may come from somebody else; what it names outside of its project is not run unasked."""
+    with pytest.raises(Usage) as caught:
+        recorded_agent(recorded, tmp_path, "k3f")
+
+    assert ("agent_not_recorded", "Say where it is: `clew resume k3f --agent FILE:AGENT`.") == (
+        caught.value.code, caught.value.next,
+    )  # fmt: skip

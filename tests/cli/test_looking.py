@@ -1,0 +1,254 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.core.records import Record
+from tests.cli.shell import Done, Shell
+
+Typed = Callable[..., Done]
+
+
+@clew.tool(effect="external")
+def pay(order: str, token: str = "") -> str:
+    if order == "boom":
+        raise ConnectionError("the line is dead")
+    return f"T-{order}"
+
+
+def settle(run: clew.SyncRun, orders: list[str]) -> list[str]:
+    return [run.call(pay, order=order) for order in orders]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> clew.Home:
+    """A home with a run that is done and one that waits."""
+    made = clew.Home(tmp_path / ".clew")
+    made.run_sync(settle, ["1", "2"], run_id="aaa-1")
+    made.run_sync(settle, ["1", "boom"], run_id="bbb-1")
+    return made
+
+
+def test_all_runs_are_listed_the_last_first(home: clew.Home, typed: Typed) -> None:
+    """The one that somebody is looking for stands on top."""
+    done = typed("ls")
+
+    first, *rest = done.out.splitlines()
+    assert (0, "") == (done.code, done.err)
+    assert first.startswith('PAUSED     bbb-1  ["1","boom"]   an effect needs a person')
+    assert "  1 effect uncertain: pay order=boom (started " in rest[1]
+    assert rest[-1].startswith('COMPLETED  aaa-1  ["1","2"]   2 calls, done ')
+
+
+def test_a_list_as_json_is_one_array_of_rows(home: clew.Home, typed: Typed) -> None:
+    """With the arguments of what waits, as recorded."""
+    rows = typed("ls", "--json").json
+
+    assert [("bbb-1", "paused"), ("aaa-1", "completed")] == [(row["runId"], row["shown"]) for row in rows]
+    assert [{"order": "boom"}] == [effect["arguments"] for effect in rows[0]["waiting"]]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ls",), ("ls", "--json"), ("show", "aaa"), ("show", "bbb", "--json"), ("show", "aaa", "--log"),
+        ("show", "bbb", "--log", "-f"), ("show", "bbb", "--effects"), ("verify",), ("verify", "aaa"),
+        ("settle", "bbb"), ("resume", "aaa"), ("unlock", "aaa", "--nonce", "x", "--by", "ann", "--reason", "why"),
+    ],
+)  # fmt: skip
+def test_looking_and_being_refused_leave_every_byte_and_time_as_it_was(
+    home: clew.Home, typed: Typed, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Promise 11; a look at a run must never be what broke it."""
+    shell = Shell(tmp_path)
+    before = shell.bytes_and_times()
+
+    typed(*words)
+
+    assert before == shell.bytes_and_times()
+
+
+def test_looking_imports_no_framework_and_not_the_agent(shell: Shell) -> None:
+    """The agent may be broken, gone, or slow to import; looking must still work."""
+    shell("run", "agent.py:settle", "1")
+    (shell.folder / "agent.py").write_text("raise SystemExit('loaded')", "utf-8")
+
+    codes = [shell(*words).code for words in [("ls",), ("show", "@last"), ("verify",)]]
+
+    assert [0, 0, 0] == codes
+
+
+def test_a_run_is_shown_on_a_page(home: clew.Home, typed: Typed) -> None:
+    """State first, next step last."""
+    lines = typed("show", "bbb").out.splitlines()
+
+    assert lines[0].startswith("PAUSED  bbb-1")
+    assert any(line.startswith("  journal  ") for line in lines)
+    assert "  or:   clew resume bbb  asks the tool's probe, if it has one" == lines[-1]
+
+
+def test_a_run_as_json_is_its_snapshot(home: clew.Home, typed: Typed) -> None:
+    """The same account as every other door gives."""
+    done = typed("show", "aaa", "--json")
+
+    assert home.result("aaa-1").snapshot == done.json
+
+
+def test_effects_are_shown_with_their_arguments(home: clew.Home, typed: Typed) -> None:
+    """As words and as JSON."""
+    shown, told = typed("show", "bbb", "--effects"), typed("show", "bbb", "--effects", "--json")
+
+    assert ["step", "pay-1", "pay-2"] == [line.split()[0] for line in shown.out.splitlines()]
+    assert [{"order": "1"}, {"order": "boom"}] == [effect["arguments"] for effect in told.json]
+
+
+def test_a_log_has_every_record(home: clew.Home, typed: Typed) -> None:
+    """As words one line each at least, as JSON exactly one."""
+    shown, told = typed("show", "aaa", "--log"), typed("show", "aaa", "--log", "--json")
+
+    sequences = list(range(1, home.verify("aaa")["records"] + 1))
+    assert sequences == [int(line[:5]) for line in shown.out.splitlines() if line[:5].strip()]
+    assert len(sequences) == len(told.out.splitlines())
+
+
+def test_a_secret_stays_redacted_wherever_it_is_shown(tmp_path: Path, typed: Typed) -> None:
+    """What was kept out of the journal cannot come back on a screen, and nothing reads the true arguments."""
+    secret = "ghp_" + "a1B2" * 9
+    agent = clew.agent(lambda run, prompt: run.call(pay, order="boom", token=secret), name="leaky")
+    clew.Home(tmp_path / ".clew").run_sync(agent, "x", run_id="ccc-1")
+
+    said = [
+        typed(*words).out
+        for words in [("ls",), ("ls", "--json"), ("show", "ccc", "--effects"), ("show", "ccc", "--log")]
+    ]
+
+    assert [] == [text for text in said if secret in text or "token=" not in text and '"token"' not in text]
+
+
+def test_a_log_is_followed_until_nobody_writes_any_more(shell: Shell) -> None:
+    """Watching a living run must show its end, and then stop by itself."""
+    live = shell.holding()
+    follower = shell.start("show", "held", "--log", "--follow")
+    assert follower.process.stdout is not None
+    first = follower.process.stdout.readline()
+    live.end()
+    done = follower.end("")
+
+    assert (0, "    1") == (done.code, first[:5])
+    assert "finished: succeeded" in done.out
+
+
+def test_an_empty_home_is_said_to_be_empty(home: clew.Home, typed: Typed, tmp_path: Path) -> None:
+    """An empty answer is an answer; the words go beside it."""
+    (tmp_path / "empty" / "runs").mkdir(parents=True)
+
+    done, told = typed("ls", "--home", "empty"), typed("ls", "--home", "empty", "--json")
+
+    assert (0, "", []) == (done.code, done.out, told.json)
+    assert "no runs yet" in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [("ls",), ("show", "@last"), ("verify",), ("resume", "x"), ("pause", "x"), ("abort", "x")]
+)
+def test_without_a_home_nothing_is_made(typed: Typed, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """10; a typing mistake must not leave a folder behind."""
+    done = typed(*words, "--json")
+
+    assert (10, "no_home", []) == (done.code, done.error["code"], list(tmp_path.iterdir()))
+
+
+def test_the_folder_around_a_home_is_not_the_home_but_the_hint_says_so(
+    home: clew.Home, typed: Typed, tmp_path: Path
+) -> None:
+    """Everybody tries it once."""
+    done = typed("ls", "--home", str(tmp_path))
+
+    assert (10, f"next: Name the folder itself: --home {tmp_path / '.clew'}") == (done.code, done.err.splitlines()[1])
+
+
+def test_the_flag_comes_before_the_environment_and_that_before_the_search(
+    home: clew.Home, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three ways to say it, one order."""
+    for name in ("by_flag", "by_environment"):
+        clew.Home(tmp_path / name).run_sync(settle, [], run_id=name)
+    found = typed("ls", "--json").json
+    monkeypatch.setenv("CLEW_HOME", str(tmp_path / "by_environment"))
+    named, flagged = typed("ls", "--json").json, typed("ls", "--json", "--home", str(tmp_path / "by_flag")).json
+
+    assert ["bbb-1", "by_environment", "by_flag"] == [rows[0]["runId"] for rows in (found, named, flagged)]
+
+
+def test_no_such_run_is_10_and_too_many_are_2(home: clew.Home, typed: Typed) -> None:
+    """An id part must mean exactly one run."""
+    none, many = typed("show", "zzz", "--json"), typed("show", "1", "--json")
+
+    assert [(10, "unknown_run"), (2, "ambiguous_run_id")] == [(each.code, each.error["code"]) for each in (none, many)]
+
+
+def _flip(home: clew.Home, run_id: str, at: int = 600) -> None:
+    journal = Path(home.reader.store.locate(run_id))
+    data = bytearray(journal.read_bytes())
+    data[at] ^= 1
+    journal.write_bytes(data)
+
+
+def test_a_flipped_byte_is_found_and_named(home: clew.Home, typed: Typed) -> None:
+    """12, with line and byte, for one run and for all; the others are still said to be well."""
+    _flip(home, "aaa-1")
+
+    one, every, told = typed("verify", "aaa", "--json"), typed("verify"), typed("verify", "--json")
+
+    assert [12, 12, 12] == [one.code, every.code, told.code]
+    assert one.error["facts"]["line"] == 1
+    assert ["CORRUPT", "next:", "OK"] == [line.split()[0] for line in every.out.splitlines()]
+    assert [True, False] == ["error" in verdict for verdict in told.json]
+
+
+def test_a_run_that_cannot_be_read_is_a_row_like_any_other(home: clew.Home, typed: Typed) -> None:
+    """One damaged journal must not hide all the others."""
+    _flip(home, "bbb-1")
+    head = Path(home.reader.store.locate("bbb-1")).with_suffix("") / "head.json"
+    head.unlink()
+
+    done = typed("ls")
+
+    assert 0 == done.code
+    assert "UNREADABLE  bbb-1" in done.out
+    assert "next: clew verify bbb" in done.out
+    assert "COMPLETED   aaa-1" in done.out
+
+
+def test_a_missing_answer_is_damage_too(tmp_path: Path, typed: Typed) -> None:
+    """The journal alone does not replay."""
+    made = clew.Home(tmp_path / ".clew")
+    made.run_sync(lambda run, _: run.step("long", lambda: "x" * 40_000), None, run_id="long-1")
+    for blob in (tmp_path / ".clew" / "blobs").rglob("*"):
+        if blob.is_file():
+            blob.unlink()
+
+    one, every = typed("verify", "long"), typed("verify")
+
+    assert [12, 12] == [one.code, every.code]
+    assert one.out.startswith("DAMAGED  long-1  answers missing or damaged: ")
+
+
+def test_what_a_sound_run_verifies_to_is_said_in_both_ways(home: clew.Home, typed: Typed) -> None:
+    """0, and the chain to compare with."""
+    shown, told = typed("verify", "aaa"), typed("verify", "aaa", "--json")
+
+    assert (0, f"OK  aaa-1  {told.json['records']} records, ends clean, chain {told.json['chain'][:12]}\n") == (
+        shown.code,
+        shown.out,
+    )
+
+
+def test_records_come_in_order(home: clew.Home) -> None:
+    """The reader behind the log sorts nothing and leaves nothing out."""
+    found: list[Record] = list(home.reader.records("aaa-1"))
+
+    told: list[Any] = [record.sequence for record in found]
+    assert list(range(1, len(found) + 1)) == told

@@ -79,8 +79,9 @@ class Done:
         return json.loads(self.out)
 
     @property
-    def error(self) -> dict[str, Any]:
-        return json.loads(self.err.splitlines()[-1])["error"]
+    def error(self) -> Any:
+        found: dict[str, Any] = json.loads(self.err.splitlines()[-1])
+        return found["error"]
 
 
 class Live:
@@ -118,6 +119,7 @@ class Shell:
     def __call__(self, *words: str, say: str = "on\n", **env: str) -> Done:
         done = subprocess.run(
             self._command(words),
+            check=False,
             cwd=self.folder,
             env=self.env | env,
             input=say,

@@ -197,3 +197,15 @@ def test_a_loss_is_accepted_and_the_run_can_go_on(shell: Shell) -> None:
     verified = shell("verify", "lost")
 
     assert [12, 0, 0] == [each.code for each in (damaged, accepted, verified)]
+
+
+def test_a_run_that_was_settled_while_it_lay_dead_is_still_said_to_be_dead(shell: Shell) -> None:
+    """The settling leg has ended in good order, but nobody runs the run: it must not be listed as running."""
+    shell.raise_flag("die")
+    shell("run", "agent.py:settle", "1042", "--run-id", "k3f9x2")
+    shell("settle", "k3f", "happened", *WHO)
+
+    listed = shell("ls")
+
+    assert listed.out.startswith("INTERRUPTED  k3f9x2  1042   nobody runs it since ")
+    assert "next: clew resume k3f\n" in listed.out

@@ -1,9 +1,12 @@
 import signal
+from pathlib import Path
 
 import pytest
 
+import clew
 from clew.cli.running import Terms, accepted
 from clew.core.budget import RunBudget
+from clew.core.records import Record
 from clew.errors import Usage
 from clew.runtime.reviewing import Said
 from tests.cli.shell import Shell
@@ -25,7 +28,14 @@ def test_a_run_as_json_is_one_object(shell: Shell) -> None:
     """A program reads the state from the object and the id, at once, from stderr."""
     done = shell(*SETTLE, "1", "--run-id", "mine", "--json")
 
-    expected = {"runId": "mine", "state": "completed", "reason": None, "exit": 0, "output": "T-1", "waiting": []}
+    expected: dict[str, object] = {
+        "runId": "mine",
+        "state": "completed",
+        "reason": None,
+        "exit": 0,
+        "output": "T-1",
+        "waiting": [],
+    }
     assert (expected, '{"runId":"mine"}') == (done.json, done.err.splitlines()[0])
 
 
@@ -218,3 +228,19 @@ def test_half_an_acceptance_is_none(said: tuple[bool, str | None, str | None]) -
         accepted(*said)
 
     assert "acceptance_incomplete" == caught.value.code
+
+
+def test_a_watcher_that_fails_does_not_touch_the_run(tmp_path: Path) -> None:
+    """Telling is a courtesy; the run goes on, and the watcher is left alone from then on."""
+    told: list[str] = []
+
+    def watch(record: Record) -> None:
+        told.append(record.kind)
+        raise OSError("the terminal is gone")
+
+    def agent(run: clew.SyncRun, prompt: str) -> str:
+        return prompt
+
+    result = clew.Home(tmp_path / ".clew").run_sync(agent, "done", watch=watch)
+
+    assert ("completed", ["start"]) == (result.operation.state, told)

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from clew.core.records import Kind
-from docs import generate
+from docs import commands, generate
 from tests.house.tree import ROOT, Module, module, modules
 
 COMMANDS = ("run", "ls", "show", "resume", "settle", "abort", "pause", "verify", "unlock")
@@ -74,6 +74,13 @@ def test_the_page_of_errors_is_the_source() -> None:
     page = generate.page(generate.read())
 
     assert page == text_of("errors.md")
+
+
+def test_the_page_of_commands_is_the_source() -> None:
+    """The help and the page say the same; `python docs/commands.py` writes it."""
+    page = commands.read()
+
+    assert page == text_of("cli.md")
 
 
 def test_every_code_can_be_read_in_the_source() -> None:

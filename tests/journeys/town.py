@@ -1,11 +1,13 @@
-"""The surroundings of the journeys: a bank as a real process, folders with the orders agent in it, and what is counted."""
+"""The surroundings of the journeys: a bank as a real process, folders with the orders agent, and what is counted."""
 
+import contextlib
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import clew
 
@@ -15,7 +17,7 @@ ORDERS = 3
 
 
 class Bank:
-    """The example's payment service as a process; it ignores keys: nothing but clew stands between us and paying twice."""
+    """The example's payment service as a process; it ignores keys, so only clew stands between us and paying twice."""
 
     def __init__(self, folder: Path, *, delay_ms: int = 0) -> None:
         self.database = folder / "bank.sqlite"
@@ -88,15 +90,12 @@ class Journey:
         """Orders of this journey in the bank's books, one entry a payment."""
         return sorted(entry["order"] for entry in self.payments())
 
-    def payments(self) -> list[dict[str, object]]:
+    def payments(self) -> list[dict[str, Any]]:
         """This journey's payments, from the bank's database."""
-        sys.path.insert(0, str(EXAMPLE))
-        try:
-            import bank as books
-        finally:
-            sys.path.remove(str(EXAMPLE))
-        mine = set(self.orders)
-        return [entry for entry in books.payments(self.bank.database) if entry["order"] in mine]
+        with contextlib.closing(sqlite3.connect(self.bank.database)) as books:
+            books.row_factory = sqlite3.Row
+            rows = books.execute('select id, key, order_id as "order" from payments order by id').fetchall()
+        return [dict(row) for row in rows if row["order"] in self.orders]
 
     def settle_as_a_person(self) -> int:
         """Look into the bank's books for each open effect and say what they say. Returns how many were settled."""

@@ -7,18 +7,19 @@ payment: before it is sent, after it was answered). Every acknowledged append is
 anything else happens, so that the journey can tell what may never be lost.
 """
 
+import importlib
 import os
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path.cwd()))
-
-import agent as orders
-
 import clew
 from clew.stores.jsonl import FileRunStore
+
+# The copies of the example in the current folder.
+sys.path.insert(0, str(Path.cwd()))
+orders = importlib.import_module("agent")
 
 
 def die() -> None:

@@ -10,7 +10,7 @@ from tests.views.samples import WHEN
 
 @given(st.text())
 def test_recorded_text_never_reaches_the_terminal_as_a_command(text: str) -> None:
-    """A prompt or an answer is written by strangers; an escape sequence in it could repaint the screen or hide a row."""
+    """Prompts and answers are written by strangers; an escape sequence could repaint the screen or hide a row."""
     shown = one_line(text, 10_000)
 
     assert shown.isprintable()

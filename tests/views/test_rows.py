@@ -7,6 +7,7 @@ from clew.views.advice import STATES
 from clew.views.rows import block, blocks, label, short_names
 from tests.views.samples import WHEN, effect, row, waiting
 
+HEAD = "{}  k3f9x2-261129  settle orders.csv   writer pid 812 on vm: {}; last record 13:54"
 IDS = st.text(st.sampled_from("abAB1-"), min_size=1, max_size=6).filter(lambda text: text[0] != "-")
 
 
@@ -42,12 +43,11 @@ def test_a_dead_run_reads_as_the_design_promises() -> None:
         ),
         (
             row("stopped"),
-            "STOPPED  k3f9x2-261129  settle orders.csv   writer pid 812 on vm: its process is stopped; last record 13:54",
+            HEAD.format("STOPPED", "its process is stopped"),
         ),
         (
             row("owner_elsewhere"),
-            "OWNER ELSEWHERE  k3f9x2-261129  settle orders.csv   writer pid 812 on vm: "
-            "whether its process still lives cannot be told from here; last record 13:54",
+            HEAD.format("OWNER ELSEWHERE", "whether its process still lives cannot be told from here"),
         ),
         (row("running", leg=None), "RUNNING  k3f9x2-261129  settle orders.csv   it is running, 3 calls"),
         (

@@ -12,7 +12,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code (DESIGN §9)."""
     try:
         # The library must import without what only the command needs.
-        from clew.cli.app import serve  # noqa: PLC0415 -- and say what is missing when it is
+        from clew.cli.app import serve  # noqa: PLC0415  # and say what is missing when it is
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _PARTS:
             raise

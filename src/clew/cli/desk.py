@@ -70,7 +70,7 @@ def attend(options: Options, deed: Callable[[Desk], int | None]) -> int:
     except KeyboardInterrupt:
         screen.tell("interrupted")
         return 130
-    except Exception as fault:  # noqa: BLE001 -- the last line of defence: a fault of ours is told as one
+    except Exception as fault:  # noqa: BLE001  # the last line of defence: a fault of ours is told as one
         screen.fail(_our_fault(fault))
         return 1
 

@@ -154,7 +154,7 @@ class Journal:
         try:
             for record in records:
                 watcher(record)
-        except Exception:  # noqa: BLE001 -- a watcher that fails is left alone; the run does not depend on it
+        except Exception:  # noqa: BLE001  # a watcher that fails is left alone; the run does not depend on it
             self._watcher = None
 
     def publish_head(self, row: dict[str, object]) -> None:

@@ -194,7 +194,7 @@ def tool(body: Body | None = None, /, **declared: Any) -> Any:
         DESIGN §5.
     """
     if body is not None:
-        return Tool(body)
+        return Tool(body, **declared)
     return lambda function: Tool(function, **declared)
 
 
@@ -271,7 +271,7 @@ def agent(body: Body | None = None, /, **declared: Any) -> Any:
         Usage: `invalid_agent` for a generator, two tools of one name, or an async policy.
     """
     if body is not None:
-        return Agent(body)
+        return Agent(body, **declared)
     return lambda function: Agent(function, **declared)
 
 

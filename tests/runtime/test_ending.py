@@ -1,0 +1,236 @@
+"""How a leg ends: completed, paused or failed, and what is said of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.core.effect import Raised, Returned
+from clew.core.outcome import PERSON_REASONS
+from clew.runtime.ending import late_returns, row
+from clew.stores.memory import MemoryRunStore
+from clew.testing.clock import SetClock
+from tests.histories import Scribe, facts, paused, started
+from tests.runtime.stage import RUN, Bank, async_payer, events_of, mortal_home, payer, records_of, state_of
+
+
+def run_of(agent: Any, **how: Any) -> tuple[clew.Home, clew.RunResult]:
+    home, _ = mortal_home()
+    return home, home.run_sync(agent, run_id=RUN, **how)
+
+
+# Promise 8.
+
+
+def test_completed_is_said_of_a_recorded_end_alone() -> None:
+    """The agent's end, then COMPLETE, then the finish: each prefix of it is a legal, more doubtful state."""
+    home, _ = run_of(clew.agent(name="orders")(lambda run, prompt: "done"))
+
+    last = records_of(home)[-3:]
+
+    assert ["event", "operation", "finish"] == [record.kind for record in last]
+    assert 1 == len({record.append for record in last})
+
+
+@pytest.mark.parametrize("payer_of", [payer, async_payer])
+def test_an_agent_that_returns_over_an_open_effect_is_paused(payer_of: Any) -> None:
+    """Text is not evidence: "all paid" beside an open payment is not completed."""
+    bank = Bank()
+    bank.fates = ["fails after"]
+    pay = bank.tool()
+
+    def agent(run: clew.SyncRun, prompt: Any) -> str:
+        try:
+            run.call(pay, order="1")
+        except BaseException:  # noqa: BLE001 -- what a careless agent does
+            return "all paid"
+        return "never"
+
+    _, result = run_of(clew.agent(tools=[pay], name="orders")(agent))
+
+    assert ("paused", "unknown_effect", None) == (result.operation.state, result.reason, result.output)
+
+
+def test_an_open_effect_outweighs_the_agents_error() -> None:
+    """Both are true; a person must hear of the money first."""
+    bank = Bank()
+    bank.fates = ["fails after"]
+    pay = bank.tool()
+
+    def agent(run: clew.SyncRun, prompt: Any) -> None:
+        try:
+            run.call(pay, order="1")
+        finally:
+            raise LookupError("and then this")
+
+    _, result = run_of(clew.agent(tools=[pay], name="orders")(agent))
+
+    assert ("unknown_effect", 21) == (result.reason, result.exit_code)
+
+
+def test_a_fault_is_recorded_as_text_without_secrets_and_bounded() -> None:
+    """The journal is read by others; a traceback with a password in it would stay there for ever."""
+
+    def agent(run: clew.SyncRun, prompt: Any) -> None:
+        raise ValueError("token hunter22222 refused " + "x" * 5000)
+
+    home, _ = run_of(clew.agent(name="orders", secrets=["hunter22222"])(agent))
+
+    message = events_of(home, "error")[0]["message"]
+    assert ("hunter22222" in message, 2000) == (False, len(message))
+
+
+def test_an_interrupt_inside_the_agent_is_an_interruption() -> None:
+    """Where nobody took the signal, Python raises it in the agent: no bug of the agent's."""
+
+    def agent(run: clew.SyncRun, prompt: Any) -> None:
+        raise KeyboardInterrupt
+
+    _, result = run_of(clew.agent(name="orders")(agent), signals=False)
+
+    assert ("paused", "interrupted", 130) == (result.operation.state, result.reason, result.exit_code)
+
+
+def test_an_agent_that_stops_by_itself_is_paused() -> None:
+    """`Stop` is told by the gate; raised by the agent's own hand it is a wish to pause."""
+
+    def agent(run: clew.SyncRun, prompt: Any) -> None:
+        raise clew.Stop
+
+    _, result = run_of(clew.agent(name="orders")(agent))
+
+    assert "pause_requested" == result.reason
+
+
+def test_the_output_is_recorded_as_json_and_redacted() -> None:
+    """What `result.output` shows is what the next process reads."""
+    home, result = run_of(clew.agent(name="orders", secrets=["hunter22222"])(lambda run, prompt: ("pw", "hunter22222")))
+
+    assert events_of(home, "agent_end")[0]["output"] == result.output == ["pw", "[REDACTED]"]
+
+
+def test_a_long_output_stands_whole_in_the_end() -> None:
+    """There is no step whose blob it could be; the append's bound holds it."""
+    _, result = run_of(clew.agent(name="orders")(lambda run, prompt: "x" * 100_000))
+
+    assert 100_000 == len(result.output)
+
+
+@pytest.mark.parametrize("reason", sorted(PERSON_REASONS))
+def test_what_a_person_must_see_keeps_its_own_reason(reason: str) -> None:
+    """`result_not_kept` must not be called `unknown_effect`: the person would look at the wrong thing."""
+    home, _ = mortal_home()
+
+    def agent(run: clew.SyncRun, prompt: Any) -> None:
+        from clew.core.effect import Closing
+
+        run._gate.close(Closing(reason, "why"))
+        run.step("more", lambda: 1)
+
+    assert reason == home.run_sync(clew.agent(name="orders")(agent), run_id=RUN).reason
+
+
+# Bodies that returned after their time.
+
+
+class Standing:
+    """What `late_returns` looks at of a gate."""
+
+    def __init__(self, scribe: Scribe, *late: Any) -> None:
+        self.late = list(late)
+        self.journal = type("J", (), {"state": scribe.state, "clock": SetClock()})()
+
+
+def late_of(outcome: Any, attempt: int = 1) -> list[Any]:
+    """The events that a late return of the open call brings."""
+    scribe = Scribe().born()
+    scribe.say(*started(facts()))
+    ticket = type("T", (), {"facts": facts()})()
+    gate: Any = Standing(scribe, (ticket, attempt, outcome))
+    said = [event for need in late_returns(gate) for event in need.events]  # type: ignore[union-attr]  # appends only
+    return said
+
+
+def test_a_late_return_is_known_and_settles_the_attempt() -> None:
+    """It came after the time was up, and before the end: the tool itself is the witness."""
+    review, output = late_of(Returned({"transfer": "T-1"}))
+
+    assert ("happened", "tool", "pay", True) == tuple(review[name] for name in ("outcome", "source", "by", "resultRecorded"))
+    assert ("step_output", "late_return") == (output["type"], review["evidence"][0]["kind"])
+
+
+def test_a_late_failure_says_that_it_happened_and_nothing_of_its_result() -> None:
+    """`Failed` is an answer with a value of its own kind; as a plain result it would be told as a success."""
+    (review,) = late_of(Returned(None, "refused"))
+
+    assert ("happened", False) == (review["outcome"], review["resultRecorded"])
+
+
+@pytest.mark.parametrize(("outcome", "attempt"), [(Raised("E", "x"), 1), (Returned(1), 2)])
+def test_what_proves_nothing_is_left_open(outcome: Any, attempt: int) -> None:
+    """A late error knows no more than an early one, and another attempt's return is not this one's."""
+    assert [] == late_of(outcome, attempt)
+
+
+# Rows and heads.
+
+
+def test_a_row_says_what_lists_show() -> None:
+    """It is published in the head, so that a list need not read a journal."""
+    scribe = Scribe().born()
+    scribe.say(*started(facts()))
+    scribe.say(*paused("unknown_effect"))
+
+    told = row(scribe.state)
+
+    assert ("paused", "unknown_effect", "orders", 1, 1, True) == tuple(
+        told[name] for name in ("state", "reason", "agent", "calls", "waitingCount", "legClosed")
+    )
+
+
+@pytest.mark.parametrize(("given", "shown"), [("x" * 90, "x" * 79 + "…"), ({"a": 1}, '{"a":1}'), (None, "")])
+def test_a_row_shows_the_beginning_of_the_input(given: Any, shown: str) -> None:
+    """One line of a list, whatever the input is."""
+    home, _ = mortal_home()
+    home.run_sync(clew.agent(name="orders")(lambda run, prompt: 1), given, run_id=RUN)
+
+    assert shown == row(state_of(home))["input"]
+
+
+class Full(MemoryRunStore):
+    """A store of which heads cannot be published."""
+
+    def create(self, run_id: str, batch: Any, *, wait_s: float = 0.0) -> Any:
+        writer: Any = super().create(run_id, batch, wait_s=wait_s)
+        writer.publish_head = self.refuse
+        return writer
+
+    @staticmethod
+    def refuse(head: Any) -> None:
+        raise clew.Storage("full", code="disk_full", next="-")
+
+
+def test_a_head_that_cannot_be_published_ends_nothing() -> None:
+    """It is a lower bound: an older one, or none, is still true, and the journal is whole."""
+    home, _ = mortal_home(store=Full())
+
+    assert "completed" == home.run_sync(clew.agent(name="orders")(lambda run, prompt: 1), run_id=RUN).operation.state
+
+
+def test_the_head_is_published_at_the_opening_and_at_the_end(tmp_path: Path) -> None:
+    """What no local rule can see without it: a shorter file."""
+    home = clew.Home(tmp_path / ".clew")
+    seen: list[int] = []
+
+    def agent(run: clew.SyncRun, prompt: Any) -> None:
+        head = home.reader.store.head(RUN)
+        seen.append(0 if head is None else head.sequence)
+
+    home.run_sync(clew.agent(name="orders")(agent), run_id=RUN)
+    head = home.reader.store.head(RUN)
+
+    assert head is not None
+    assert ([3], len(records_of(home))) == (seen, head.sequence)
+
+

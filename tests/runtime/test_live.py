@@ -1,0 +1,426 @@
+"""One leg from its first append to its last: probes before the agent, the agent, interruptions, the end."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import clew
+from clew.core.resume import ResumePlan, Step
+from clew.runtime.live import blocked_reason
+from clew.stores.base import Command
+from tests.histories import Scribe
+from tests.runtime.stage import (
+    RUN,
+    WHO,
+    Bank,
+    async_payer,
+    dies,
+    events_of,
+    kinds_of,
+    mortal_home,
+    payer,
+    records_of,
+    resumes_of,
+    state_of,
+)
+
+
+def died_in_the_payment(bank: Bank, *, happened: bool, is_async: bool = False) -> tuple[clew.Home, clew.Agent]:
+    """The process died while the payment of order 1 was under way; its tool has a probe."""
+    home, store = mortal_home()
+    pay = bank.tool(probe=True)
+    store.die_at(2)
+    agent = payer(pay, "1")
+    dies(home.run_sync, agent, run_id=RUN)
+    store.revive()
+    if not happened:
+        bank.paid.clear()
+    return home, async_payer(pay, "1") if is_async else agent
+
+
+# Probes come first.
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+@pytest.mark.parametrize(("happened", "paid"), [(True, 1), (False, 2)])
+def test_a_probe_decides_what_a_death_left_open(happened: bool, paid: int, is_async: bool) -> None:
+    """The world is asked before the agent runs: what happened is answered, what did not starts again."""
+    bank = Bank()
+    home, agent = died_in_the_payment(bank, happened=happened, is_async=is_async)
+
+    result = home.resume_sync(RUN, agent)
+
+    assert ("completed", [{"transfer": "T-1"}], paid) == (result.operation.state, result.output, bank.orders["1"])
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_run_stays_paused_until_its_probes_have_answered(is_async: bool) -> None:
+    """A reader in between must not see it running: nobody knows yet whether it may."""
+    bank = Bank()
+    home, agent = died_in_the_payment(bank, happened=True, is_async=is_async)
+    home.resume_sync(RUN, agent)
+
+    kinds = kinds_of(records_of(home))
+
+    assert ["resume", "PAUSE", "effect_review", "step_output", "RESUME", "agent_end"] == kinds[6:12]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_probe_that_cannot_tell_pauses_and_says_when_to_come_back(is_async: bool) -> None:
+    """Nothing is guessed; the agent is not called."""
+    bank = Bank()
+    home, agent = died_in_the_payment(bank, happened=True, is_async=is_async)
+    bank.knows = False
+
+    result = home.resume_sync(RUN, agent)
+
+    assert ("paused", "unknown_effect", 3600, 1) == (
+        result.operation.state,
+        result.reason,
+        result.retry_in_s,
+        bank.orders["1"],
+    )
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_probe_that_gives_up_ends_the_run(is_async: bool) -> None:
+    """The bank itself says that nobody will ever know."""
+    bank = Bank()
+    home, agent = died_in_the_payment(bank, happened=True, is_async=is_async)
+    bank.find = lambda call: clew.GiveUp("archived")  # type: ignore[method-assign]  # another bank
+    pay = bank.tool(probe=True)
+
+    result = home.resume_sync(RUN, async_payer(pay, "1") if is_async else payer(pay, "1"))
+
+    assert ("failed", "effect_given_up") == (result.operation.state, result.reason)
+
+
+def test_a_probe_with_redacted_arguments_waits_until_the_agent_asks_again() -> None:
+    """Asked with stars in place of the order, it would answer about nothing."""
+    bank = Bank()
+    home, store = mortal_home()
+    pay = bank.tool(probe=True)
+    agent = payer(pay, "order-77", secrets=["order-77"])
+    store.die_at(2)
+    dies(home.run_sync, agent, run_id=RUN)
+    store.revive()
+
+    result = home.resume_sync(RUN, agent)
+
+    assert ("completed", 1) == (result.operation.state, bank.orders["order-77"])
+    assert ["resume", "PAUSE", "RESUME"] == kinds_of(records_of(home))[6:9]
+
+
+def test_what_no_probe_can_tell_keeps_the_run_paused_after_the_probes() -> None:
+    """One answered, one waits for a person: the agent is called when all is known."""
+    home, store = mortal_home()
+    bank = Bank()
+    probed, blind = bank.tool(probe=True), bank.tool("wire")
+
+    async def agent(run: clew.Run, prompt: Any) -> None:
+        async with run.group() as group:
+            group.call(probed, order="1")
+            group.call(blind, order="2")
+
+    declared = clew.agent(tools=[probed, blind], name="orders")(agent)
+    store.die_at(3)
+    dies(home.run_sync, declared, run_id=RUN)
+    store.revive()
+    result = home.resume_sync(RUN, declared)
+
+    assert ("paused", "unknown_effect", ["group-1.wire-1"]) == (
+        result.operation.state,
+        result.reason,
+        [row["stepId"] for row in result.waiting],
+    )
+    assert 1 == len(events_of(home, "effect_review"))
+
+
+# Deaths without an answer.
+
+
+def test_three_deaths_without_a_new_answer_pause_and_then_it_may_go_on() -> None:
+    """A machine that restarts for ever is stopped once; a person who says `resume` is believed."""
+    home, store = mortal_home()
+    agent = payer(Bank().tool(), "1")
+    for begin in (home.run_sync, home.resume_sync, home.resume_sync):
+        store.die_at(1)
+        dies(begin, *([agent] if begin == home.run_sync else [RUN, agent]), **({"run_id": RUN} if begin == home.run_sync else {}))
+        store.revive()
+    looped = home.resume_sync(RUN, agent)
+    further = home.resume_sync(RUN, agent)
+
+    assert ("paused", "crash_loop", 22) == (looped.operation.state, looped.reason, looped.exit_code)
+    assert "completed" == further.operation.state
+
+
+def test_deaths_with_new_answers_are_progress() -> None:
+    """Forty payments and a death after each is slow, not stuck."""
+    home, store = mortal_home()
+    agent = payer(Bank().tool(), *"12345")
+    store.die_at(3)
+    dies(home.run_sync, agent, run_id=RUN)
+    store.revive()
+    for _ in range(3):
+        store.die_at(3)
+        dies(home.resume_sync, RUN, agent)
+        store.revive()
+
+    assert "completed" == home.resume_sync(RUN, agent).operation.state
+
+
+def test_a_missing_tool_is_an_open_effect_to_who_asks() -> None:
+    """The plan says why; the run's reason is what a person can act on."""
+    plan = ResumePlan("r", 1, "", (Step("pay-1", "review", "tool_missing"),))
+
+    assert "unknown_effect" == blocked_reason(Scribe().born().state, plan)
+
+
+# The agent raises; a limit is reached.
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+@pytest.mark.parametrize(("order", "end"), [("pause", ("paused", 22)), ("fail", ("failed", 3))])
+def test_an_agent_that_raises_pauses_or_fails_as_ordered(order: str, end: tuple[str, int], is_async: bool) -> None:
+    """Forty payments are carried on after the bug is fixed, unless somebody wants the run to end."""
+    home, _ = mortal_home()
+
+    def plain(run: Any, prompt: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async def on_loop(run: Any, prompt: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    result = home.run_sync(clew.agent(name="orders")(on_loop if is_async else plain), run_id=RUN, on_error=order)
+
+    assert (*end, "agent_error") == (result.operation.state, result.exit_code, result.reason)
+    assert isinstance(result.fault, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(("order", "end"), [("pause", ("paused", 5)), ("fail", ("failed", 3))])
+def test_a_limit_pauses_or_fails_as_ordered(order: str, end: tuple[str, int]) -> None:
+    """The next start is refused; what was started has ended; the limit stands in the journal."""
+    home, _ = mortal_home()
+    bank = Bank()
+    budget = clew.RunBudget(max_calls=1)
+    result = home.run_sync(payer(bank.tool(), "1", "2"), run_id=RUN, budget=budget, on_limit=order)
+
+    assert (*end, "budget_exceeded", 1) == (result.operation.state, result.exit_code, result.reason, bank.orders.total())
+    assert [{"dimension": "toolCalls", "limit": 1, "actual": 1}] == [event["budget"] for event in events_of(home, "error")]
+
+
+# Interruptions of an event loop.
+
+
+async def cancelled_at(when: asyncio.Event, work: Any) -> bool:
+    """Start it, cancel it when it says so; True when the cancellation was delivered."""
+    task = asyncio.ensure_future(work)
+    await when.wait()
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        return True
+    return False
+
+
+def test_a_cancelled_caller_leaves_a_paused_run_behind() -> None:
+    """The cancellation is delivered, when the pause is durable: the next process may go on at once."""
+    home, _ = mortal_home()
+
+    async def main() -> bool:
+        begun = asyncio.Event()
+
+        async def agent(run: clew.Run, prompt: Any) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        return await cancelled_at(begun, home.run(clew.agent(name="orders")(agent), run_id=RUN))
+
+    assert asyncio.run(main())
+    assert ("paused", "interrupted") == (state_of(home).state, home.result(RUN).reason)
+
+
+def test_a_cancelled_payment_is_open_and_the_cancellation_still_delivered() -> None:
+    """Cancelled is not "did not happen": a person has to say, and the caller has to hear."""
+    home, _ = mortal_home()
+
+    async def main() -> bool:
+        begun = asyncio.Event()
+
+        @clew.tool(name="pay", effect="external")
+        async def pay() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        async def agent(run: clew.Run, prompt: Any) -> None:
+            await run.call(pay)
+
+        return await cancelled_at(begun, home.run(clew.agent(name="orders", tools=[pay])(agent), run_id=RUN))
+
+    assert asyncio.run(main())
+    assert ("unknown_effect", ["unknown"]) == (home.result(RUN).reason, [row["status"] for row in home.result(RUN).waiting])
+
+
+def test_a_caller_cancelled_while_a_probe_is_asked_does_not_start_the_agent() -> None:
+    """It wants no more: the probe's answer is kept, and nothing is called behind its back."""
+    bank = Bank()
+    home, _ = died_in_the_payment(bank, happened=True)
+
+    async def main() -> bool:
+        asked = asyncio.Event()
+
+        async def find(call: clew.Call) -> clew.Verdict:
+            asked.set()
+            await asyncio.sleep(0)
+            return clew.Happened(1)
+
+        pay = clew.tool(name="pay", effect="external", probe=find, in_doubt_s=0)(lambda order: 1)
+        called.clear()
+
+        async def agent(run: clew.Run, prompt: Any) -> None:
+            called.append(1)
+
+        return await cancelled_at(asked, home.resume(RUN, clew.agent(name="orders", tools=[pay])(agent)))
+
+    called: list[int] = []
+
+    assert asyncio.run(main())
+    assert ([], "paused", "interrupted") == (called, state_of(home).state, home.result(RUN).reason)
+
+
+def test_a_plain_agent_under_a_cancelled_caller_pauses_at_its_next_call() -> None:
+    """Its thread cannot be stopped from outside; the gate can be closed."""
+    home, _ = mortal_home()
+
+    async def main() -> bool:
+        loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def agent(run: clew.SyncRun, prompt: Any) -> None:
+            loop.call_soon_threadsafe(begun.set)
+            while True:
+                run.step("again", lambda: 1)
+
+        return await cancelled_at(begun, home.run(clew.agent(name="orders")(agent), run_id=RUN))
+
+    assert asyncio.run(main())
+    assert ("paused", "interrupted") == (state_of(home).state, home.result(RUN).reason)
+
+
+def test_a_caller_cancelled_while_the_run_is_born_leaves_it_paused() -> None:
+    """Between the birth and the agent there is a moment too; the run exists, so it must say how it stands."""
+    home, _ = mortal_home()
+
+    async def main() -> bool:
+        task = asyncio.ensure_future(home.run(async_payer(Bank().tool(), "1"), run_id=RUN))
+        await asyncio.sleep(0)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            return True
+        return False
+
+    assert asyncio.run(main())
+    assert ("paused", "interrupted", 0) == (state_of(home).state, home.result(RUN).reason, len(state_of(home).calls))
+
+
+def test_an_agent_that_does_not_take_its_leave_is_left_behind() -> None:
+    """It swallows its cancellation for ever; the run pauses all the same."""
+    home, _ = mortal_home()
+
+    async def main() -> clew.RunResult:
+        async def agent(run: clew.Run, prompt: Any) -> None:
+            home.reader.store.post(Command(1, "c-1", RUN, "pause", "bob", "lunch"))
+            while not over.is_set():
+                try:
+                    await over.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        over = asyncio.Event()
+        task = asyncio.ensure_future(home.run(clew.agent(name="orders")(agent), run_id=RUN))
+        result = await task
+        over.set()
+        await asyncio.sleep(0)
+        return result
+
+    assert "pause_requested" == asyncio.run(main()).reason
+
+
+def aborting(home: clew.Home) -> Callable[..., None]:
+    def abort() -> None:
+        clock: Any = home._parts.clock
+        clock.advance(1)
+        home.reader.store.post(Command(1, "c-1", RUN, "abort", "bob", "enough"))
+
+    return abort
+
+
+def test_an_abort_keeps_what_was_started_and_starts_nothing_more() -> None:
+    """Twenty calls side by side: the ones under way are cancelled and listed, the rest never began."""
+    home, _ = mortal_home()
+    begun: list[int] = []
+
+    @clew.tool(name="pay", effect="external")
+    async def pay(number: int) -> int:
+        begun.append(number)
+        if number == 5:
+            aborting(home)()
+        await asyncio.Event().wait()
+        return number
+
+    async def agent(run: clew.Run, prompt: Any) -> None:
+        async with run.group() as group:
+            for number in range(20):
+                group.call(pay, number)
+
+    result = home.run_sync(clew.agent(name="orders", tools=[pay])(agent), run_id=RUN)
+
+    assert ("failed", "aborted") == (result.operation.state, result.reason)
+    assert sorted(begun) == sorted(int(row["stepId"].rpartition("-")[2]) - 1 for row in result.snapshot["effects"])
+
+
+# What is left when the journal fails.
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_an_effect_that_ended_but_could_not_be_recorded_is_named(is_async: bool) -> None:
+    """The only trace of it, when even the append of its answer failed."""
+    home, store = mortal_home()
+    pay = Bank().tool()
+    store.die_at(2)
+
+    with pytest.raises(clew.Storage) as caught:
+        home.run_sync(async_payer(pay, "1") if is_async else payer(pay, "1"), run_id=RUN)
+
+    assert [f"{RUN}:pay-1:c1"] == caught.value.facts["unrecorded"]
+
+
+def test_a_broken_leg_lets_the_run_go() -> None:
+    """The same process may open it again: it knows that it ended that leg itself."""
+    home, store = mortal_home()
+    agent = payer(Bank().tool(), "1")
+    store.die_at(1)
+    dies(home.run_sync, agent, run_id=RUN)
+    store.dead = False
+
+    assert "completed" == home.resume_sync(RUN, agent).operation.state
+
+
+def test_a_settled_run_goes_on_where_it_was() -> None:
+    """A person's leg in between neither runs the agent nor counts as a death."""
+    home, store = mortal_home()
+    agent = payer(Bank().tool(), "1")
+    store.die_at(2)
+    dies(home.run_sync, agent, run_id=RUN)
+    store.revive()
+    home.settle(RUN, clew.Happened(1), **WHO)
+    result = home.resume_sync(RUN, agent)
+
+    assert (["settle", "resume"], "completed") == (
+        [payload["leg"]["purpose"] for payload in resumes_of(home)],
+        result.operation.state,
+    )

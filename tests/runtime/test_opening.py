@@ -1,0 +1,306 @@
+"""From an agent and a run id to an open leg: what is recorded of a start, what a resume is refused for."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.core.resume import Facts, is_resumable
+from clew.runtime.opening import agent_path, code_digest, input_fingerprint, recorded_budget, relative
+from clew.stores.memory import MemoryBlobStore
+from clew.testing.clock import SetClock
+from tests.runtime.stage import (
+    RUN,
+    WHO,
+    Bank,
+    code_of,
+    dies,
+    events_of,
+    mortal_home,
+    payer,
+    records_of,
+    resumes_of,
+    state_of,
+)
+
+SAID = clew.Said("ann", "the new prompt is better")
+
+
+def paused(**declared: Any) -> tuple[clew.Home, Bank, clew.Agent]:
+    """A run that paused because its agent raised after one payment."""
+    home, _ = mortal_home()
+    bank = Bank()
+    pay = bank.tool()
+    agent = raising(pay, **declared)
+    home.run_sync(agent, {"csv": "orders.csv"}, run_id=RUN)
+    return home, bank, agent
+
+
+def raising(pay: clew.Tool, **declared: Any) -> clew.Agent:
+    def orders_agent(run: clew.SyncRun, prompt: Any) -> None:
+        run.call(pay, order="1")
+        raise LookupError("no second order")
+
+    found = clew.agent(**{"tools": [pay], "name": "orders", **declared})(orders_agent)
+    assert isinstance(found, clew.Agent)
+    return found
+
+
+# A start.
+
+
+def test_a_start_records_what_a_later_process_needs() -> None:
+    """Where the agent is found, what it was asked, under which limits, with which tools: in the order of the format."""
+    home, _ = mortal_home()
+    agent = payer(Bank().tool())
+    home.run_sync(agent, "go", run_id=RUN, budget=clew.RunBudget(max_calls=20))
+
+    start = records_of(home)[0].payload
+    members = "configName schemaVersion configFingerprint initialPrompt operationId leg configParts input agentPath"
+    assert [*members.split(), "workspace", "tools", "codeDigest", "limits"] == list(start)
+    assert ("orders", "go", ["pay"], {"maxCalls": 20}) == tuple(
+        start[name] for name in ("configName", "initialPrompt", "tools", "limits")
+    )
+
+
+def test_an_id_is_never_given_twice() -> None:
+    """Whoever wants the second one must hear of the first."""
+    home, _, agent = paused()
+
+    assert "run_id_conflict" == code_of(home.run_sync, agent, run_id=RUN)
+
+
+def test_an_input_is_fingerprinted_by_its_text_or_its_canonical_form() -> None:
+    """The examples of the format hash the bare text; an object must not depend on the order of its members."""
+    assert hashlib.sha256(b"go").hexdigest() == input_fingerprint("go")
+    assert input_fingerprint({"a": 1, "b": 2}) == input_fingerprint({"b": 2, "a": 1})
+
+
+def test_an_agent_is_found_again_by_its_file_and_name(tmp_path: Path) -> None:
+    """Relative to the home's parent, so that the folder can move; by its whole path elsewhere."""
+    agent = payer(Bank().tool())
+    here = Path(__file__).resolve().parent
+
+    assert "stage.py:payer.<locals>.orders_agent" == agent_path(agent, here)
+    assert (here / "stage.py").as_posix() == agent_path(agent, tmp_path).partition(":")[0]
+
+
+def test_an_agent_without_a_file_is_recorded_as_such() -> None:
+    """What was typed at a prompt has no place to be found again, and no digest."""
+    namespace: dict[str, Any] = {}
+    exec("def typed(run, prompt): pass", namespace)  # noqa: S102 -- a function that has no file
+
+    agent = clew.agent(name="typed")(namespace["typed"])
+
+    assert ("", "") == (agent_path(agent, Path()), code_digest(agent))
+
+
+def test_an_agent_that_is_no_function_is_recorded_as_such() -> None:
+    """An object with `__call__` has no source of its own to be found."""
+
+    class Callable_:  # noqa: N801 -- a class in a function
+        __name__ = "orders"
+
+        def __call__(self, run: Any, prompt: Any) -> None: ...
+
+    assert ("", "") == (agent_path(clew.Agent(Callable_()), Path()), code_digest(clew.Agent(Callable_())))
+
+
+@pytest.mark.parametrize(("path", "told"), [("home/a/b", "a/b"), ("home", "."), ("other", None)])
+def test_a_path_is_recorded_relative_where_it_can_be(tmp_path: Path, path: str, told: str | None) -> None:
+    """`/` on every system, so that a journal reads the same everywhere."""
+    assert (told or (tmp_path / "other").as_posix()) == relative(tmp_path / path, tmp_path / "home")
+
+
+def test_a_leg_that_cannot_get_its_gate_lets_the_run_go() -> None:
+    """An exception between birth and agent must not leave a lock behind."""
+    home, store = mortal_home()
+    agent = payer(Bank().tool(), "1")
+    agent.secrets = (5,)  # type: ignore[assignment]  # what a careless author gives
+    with pytest.raises((TypeError, clew.ClewError, AttributeError)):
+        home.run_sync(agent, run_id=RUN)
+    agent.secrets = ()
+
+    result = home.resume_sync(RUN, agent)
+
+    assert "completed" == result.operation.state
+
+
+# A resume that is refused.
+
+
+@pytest.mark.parametrize(
+    ("declared", "changed"),
+    [
+        ({"config": {"model": "other"}}, ["config"]),
+        ({"name": "other"}, ["agent"]),
+        ({"policy": lambda call: None, "config": {"model": "other"}}, ["config", "policy"]),
+    ],
+)
+def test_a_changed_configuration_is_refused_and_named(declared: dict[str, Any], changed: list[str]) -> None:
+    """Half of a run under one prompt and half under another is neither; the person must know which part it is."""
+    home, bank, _ = paused()
+    before = len(records_of(home))
+
+    with pytest.raises(clew.Refused, match=" and ".join(changed)) as caught:
+        home.resume_sync(RUN, raising(bank.tool(), **declared))
+
+    assert ("resume_config_mismatch", changed) == (caught.value.code, caught.value.facts["changed"])
+    assert before == len(records_of(home))
+
+
+def test_an_accepted_configuration_is_a_recorded_waiver() -> None:
+    """Who let it pass, why, and what had changed."""
+    home, bank, _ = paused()
+    home.resume_sync(RUN, raising(bank.tool(), config={"model": "other"}), accept_config=SAID)
+
+    waiver = resumes_of(home)[0]["integrityWaived"]
+
+    assert {"accepted": "config", "by": "ann", "reason": SAID.reason, "changed": ["config"]} == waiver
+
+
+def test_nothing_is_waived_where_nothing_changed() -> None:
+    """A script that always says --accept-config must not fill the journal with waivers."""
+    home, _, agent = paused()
+    home.resume_sync(RUN, agent, accept_config=SAID)
+
+    assert "integrityWaived" not in resumes_of(home)[0]
+
+
+def test_limits_tools_and_code_may_change() -> None:
+    """That is what a resume is for: the bug is fixed, the limit is raised."""
+    home, bank, _ = paused()
+    agent = payer(bank.tool(), "1", "2")
+
+    result = home.resume_sync(RUN, agent, budget=clew.RunBudget(max_calls=2))
+
+    assert ("completed", 1, 1) == (result.operation.state, bank.orders["1"], bank.orders["2"])
+
+
+def test_another_input_is_refused() -> None:
+    """The recorded effects answer the recorded question."""
+    home, _, agent = paused()
+
+    assert "resume_input_mismatch" == code_of(home.resume_sync, RUN, agent, input={"csv": "other.csv"})
+
+
+def test_the_same_input_may_be_given_again() -> None:
+    """Compared as JSON, not as Python."""
+    home, _, agent = paused()
+
+    assert "agent_error" == home.resume_sync(RUN, agent, input={"csv": "orders.csv"}).reason
+
+
+def test_a_plan_that_was_looked_at_is_refused_when_the_journal_went_on() -> None:
+    """What a person agreed to is not what would be done."""
+    home, _, agent = paused()
+    plan = home.plan(RUN, agent)
+    home.resume_sync(RUN, agent)
+
+    assert "plan_stale" == code_of(home.resume_sync, RUN, agent, plan=plan)
+
+
+def test_a_plan_that_still_holds_is_followed_and_recorded() -> None:
+    """The `resume` record says what was decided of each call."""
+    home, _, agent = paused()
+    plan = home.plan(RUN, agent)
+    assert plan is not None
+    home.resume_sync(RUN, agent, plan=plan)
+
+    assert plan.recorded() == resumes_of(home)[0]["plan"]
+
+
+def test_the_recorded_limits_hold_for_the_next_leg() -> None:
+    """A resume is no way around a limit; saying a new one is."""
+    home, _ = mortal_home()
+    bank = Bank()
+    agent = payer(bank.tool(), "1", "2")
+    first = home.run_sync(agent, run_id=RUN, budget=clew.RunBudget(max_calls=1))
+    second = home.resume_sync(RUN, agent)
+
+    assert ["budget_exceeded"] * 2 == [first.reason, second.reason]
+    assert clew.RunBudget(max_calls=1) == recorded_budget(state_of(home))
+
+
+# Waiting for the same.
+
+
+def waiting() -> tuple[clew.Home, clew.Agent]:
+    home, _ = mortal_home()
+    bank = Bank()
+    bank.fates = ["fails after"]
+    agent = payer(bank.tool(), "1")
+    home.run_sync(agent, run_id=RUN)
+    return home, agent
+
+
+def test_a_run_that_still_waits_for_the_same_grows_by_nothing() -> None:
+    """A timer that resumes every minute must not fill the disk."""
+    home, agent = waiting()
+    before = len(records_of(home))
+
+    result = home.resume_sync(RUN, agent)
+
+    assert ("unknown_effect", ["pay-1"], before) == (
+        result.reason,
+        [row["stepId"] for row in result.waiting],
+        len(records_of(home)),
+    )
+
+
+def test_a_run_that_waits_for_something_new_says_so() -> None:
+    """It paused because the agent raised; since then the bytes of an answer have been lost."""
+    blobs = MemoryBlobStore()
+    home, _ = mortal_home(blobs=blobs)
+    tool = clew.tool(name="pay", effect="external")(lambda: "x" * 20_000)
+
+    def agent(run: clew.SyncRun, prompt: Any) -> None:
+        run.call(tool)
+        raise LookupError("later")
+
+    declared = clew.agent(tools=[tool], name="orders")(agent)
+    home.run_sync(declared, run_id=RUN)
+    blobs.kept.clear()
+
+    result = home.resume_sync(RUN, declared)
+
+    assert ("paused", "result_missing") == (result.operation.state, result.reason)
+
+
+def test_a_lost_answer_is_given_anew_by_a_person() -> None:
+    """The way out of `result_missing`: the effect happened, its result is looked up."""
+    blobs = MemoryBlobStore()
+    home, _ = mortal_home(blobs=blobs)
+    tool = clew.tool(name="pay", effect="external")(lambda: "x" * 20_000)
+    declared = clew.agent(tools=[tool], name="orders")(lambda run, prompt: run.call(tool)[:3] + str(1 // prompt))
+    home.run_sync(declared, 0, run_id=RUN)
+    blobs.kept.clear()
+    home.resume_sync(RUN, declared)
+    home.settle(RUN, clew.Happened("yyyyyy"), call="pay-1", **WHO)
+    fixed = clew.agent(tools=[tool], name="orders")(lambda run, prompt: run.call(tool)[:3])
+
+    assert "yyy" == home.resume_sync(RUN, fixed).output
+
+
+@pytest.mark.parametrize("deaths", [0, 1, 2, 3])
+def test_resumable_and_plan_are_one_judgement(deaths: int) -> None:
+    """Two gates that disagree are the oldest fault of the reference."""
+    home, store = mortal_home()
+    agent = payer(Bank().tool(), "1")
+    store.die_at(deaths)
+    dies(home.run_sync, agent, run_id=RUN) if deaths < 4 else None
+    store.revive()
+    if RUN not in store.ids():
+        return
+    if state_of(home).finish is None:
+        home.resume_sync(RUN, agent)
+    if state_of(home).ended:
+        assert not home.result(RUN).snapshot["resumable"]
+        return
+    plan = home.plan(RUN)
+    assert plan is not None
+
+    assert bool(plan.blocked) is not is_resumable(state_of(home), Facts(SetClock().now_ms()))
+    assert [] == events_of(home, "agent_end")

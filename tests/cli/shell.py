@@ -113,7 +113,8 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.env = {"PATH": os.environ.get("PATH", ""), "PYTHONDONTWRITEBYTECODE": "1", "TZ": "UTC"}
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "SYSTEMROOT") if name in os.environ}
+        self.env = {**kept, "PYTHONDONTWRITEBYTECODE": "1", "TZ": "UTC"}
         (folder / "agent.py").write_text(AGENT, "utf-8")
 
     def __call__(self, *words: str, say: str = "on\n", **env: str) -> Done:

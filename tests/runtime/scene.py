@@ -121,7 +121,9 @@ class Bank:
     def _started(self, call: clew.Call) -> bool:
         """Do the bytes say that this very attempt has started, and nothing after it?"""
         events = [event for event in self._scene.events if event.get("idempotencyKey") == call.key]
-        events += [event for event in self._scene.events if str(event.get("attemptId", "")).partition("#")[0] == call.key]
+        events += [
+            event for event in self._scene.events if str(event.get("attemptId", "")).partition("#")[0] == call.key
+        ]
         receipts = [event for event in events if "status" in event]
         last = receipts[-1] if receipts else {}
         return (last.get("status"), last.get("attempt", 1)) == ("started", call.attempt)

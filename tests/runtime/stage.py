@@ -259,3 +259,16 @@ def state_of(home: clew.Home, run_id: str = RUN) -> RunState:
 def facts_in(state: RunState) -> Any:
     """Who the first call of a run is."""
     return facts(1, run_id=state.run_id)
+
+
+def died_in_the_payment(bank: Bank, *, happened: bool, is_async: bool = False) -> tuple[clew.Home, clew.Agent]:
+    """The process died while the payment of order 1 was under way; its tool has a probe."""
+    home, store = mortal_home()
+    pay = bank.tool(probe=True)
+    store.die_at(2)
+    agent = payer(pay, "1")
+    dies(home.run_sync, agent, run_id=RUN)
+    store.revive()
+    if not happened:
+        bank.paid.clear()
+    return home, async_payer(pay, "1") if is_async else agent

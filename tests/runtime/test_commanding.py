@@ -261,5 +261,3 @@ def test_what_waits_in_the_inbox_of_an_ended_run_is_answered() -> None:
 
     assert answer is not None
     assert ("rejected", []) == (answer.status, events_of(home, "control"))
-
-

@@ -11,7 +11,18 @@ import clew
 from clew.runtime.control import POLL_S
 from clew.stores.base import Command, CommandAnswer
 from tests.disk.living import living
-from tests.runtime.stage import RUN, Death, Mortal, code_of, dies, events_of, kinds_of, mortal_home, records_of, state_of
+from tests.runtime.stage import (
+    RUN,
+    Death,
+    Mortal,
+    code_of,
+    dies,
+    events_of,
+    kinds_of,
+    mortal_home,
+    records_of,
+    state_of,
+)
 
 
 def command(name: str = "c-1", kind: str = "pause", **arguments: Any) -> Command:
@@ -59,9 +70,7 @@ def states(home: clew.Home) -> list[str]:
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-@pytest.mark.parametrize(
-    ("kind", "end"), [("pause", ("paused", "pause_requested")), ("abort", ("failed", "aborted"))]
-)
+@pytest.mark.parametrize(("kind", "end"), [("pause", ("paused", "pause_requested")), ("abort", ("failed", "aborted"))])
 def test_a_command_is_recorded_applied_and_answered(kind: str, end: tuple[str, str], is_async: bool) -> None:
     """On the record before it acts, and again when it has; its sender hears of it."""
     home, _ = mortal_home()
@@ -181,16 +190,65 @@ def test_a_run_does_not_depend_on_its_inbox() -> None:
     assert "completed" == result.operation.state
 
 
-def test_a_journal_that_fails_while_a_command_is_recorded_ends_the_leg() -> None:
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_journal_that_fails_while_a_command_is_recorded_ends_the_leg(is_async: bool) -> None:
     """The agent is not told by an error of its own call, and nothing more starts."""
     home, store = mortal_home()
     tool = posting(home, command())
     store.die_at(3)
     with pytest.raises((clew.Storage, Death)):
-        home.run_sync(agent_of(tool), run_id=RUN)
+        home.run_sync(agent_of(tool, is_async=is_async), run_id=RUN)
     store.revive()
 
     assert ("running", []) == (state_of(home).state, states(home))
+
+
+def open_beside(home: clew.Home, *commands: Command) -> clew.RunResult:
+    """A run with an open effect and another call under way, during which these commands come."""
+
+    @clew.tool(effect="external")
+    def fails() -> None:
+        raise ConnectionError("no answer")
+
+    async def on_loop(run: clew.Run, prompt: Any) -> None:
+        async with run.group() as group:
+            group.call(fails)
+            group.call(waits)
+
+    @clew.tool(effect="external")
+    async def waits() -> None:
+        while not state_of(home).unsettled() or state_of(home).unsettled()[0].status != "unknown":
+            await asyncio.sleep(0)
+        posting(home, *commands)()
+        while any(home.reader.store.answered(RUN, each.control_id) is None for each in commands):
+            clock: Any = home._parts.clock
+            clock.advance(POLL_S)
+            await asyncio.sleep(0)
+
+    return home.run_sync(clew.agent(name="orders", tools=[fails, waits])(on_loop), run_id=RUN)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "end"),
+    [("happened", ("paused", "unknown_effect")), ("give_up", ("failed", "effect_given_up"))],
+)
+def test_an_effect_is_settled_while_its_sibling_is_under_way(outcome: str, end: tuple[str, str]) -> None:
+    """The gate is closed and the writer lives: the word of a person is taken all the same."""
+    home, _ = mortal_home()
+
+    result = open_beside(home, command(kind="settle", call="group-1.fails-1", outcome=outcome))
+
+    assert (end, "applied") == ((result.operation.state, result.reason), told(home).status)
+    assert [("bob", outcome)] == [(event["by"], event["outcome"]) for event in events_of(home, "effect_review")]
+
+
+def test_the_sibling_itself_is_not_settled() -> None:
+    """It may return at any moment."""
+    home, _ = mortal_home()
+
+    open_beside(home, command(kind="settle", call="group-1.waits-1", outcome="happened"))
+
+    assert ("rejected", True) == (told(home).status, "under way" in told(home).reason)
 
 
 # Signals, in processes of their own.

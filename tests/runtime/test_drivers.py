@@ -1,4 +1,4 @@
-"""The walk of a call in both drivers: probes and what they bring about, deaths at every append, cancellations, a dead disk."""
+"""A call in both drivers: probes and what they bring about, deaths at every append, cancellations, a dead disk."""
 
 import asyncio
 import itertools
@@ -11,7 +11,6 @@ import pytest
 import clew
 from clew.core.records import Batch
 from clew.errors import Storage
-from clew.runtime.tools import as_agent
 from clew.testing.crash import Crash, CrashPoint, crashing
 from tests.runtime.scene import RUN, WAYS, Scene, agent_of, lose_the_line, paying, start, tool_of
 
@@ -95,6 +94,9 @@ def test_a_probe_that_gives_up_ends_the_run(way: str) -> None:
     assert ("failed", "effect_given_up", 3) == (result.operation.state, result.reason, result.exit_code)
 
 
+ANY: Any = None
+
+
 def broken_probe(call: clew.Call) -> Any:
     """A probe with a bug."""
     raise LookupError("no such bank")
@@ -109,7 +111,7 @@ def broken_probe(call: clew.Call) -> Any:
         (lambda call: None, "the probe returned NoneType, which is no verdict"),
         (lambda call: clew.Happened(object()), "the probe's result is not JSON"),
         (lambda call: clew.CannotTell("closed today"), "closed today"),
-        (lambda call: clew.CannotTell(None), "None"),
+        (lambda call: clew.CannotTell(ANY), "None"),
     ],
     ids=["raises", "true", "none", "no json", "cannot tell", "no words"],
 )
@@ -251,14 +253,9 @@ def test_an_idempotent_tool_is_run_again_inside_its_window_only(way: str) -> Non
 
 def crash(scene: Scene, agent: Any, point: CrashPoint, *, resume: bool = False) -> None:
     """One process that dies at a point."""
-    home = scene.home(point)
+    live = scene.resume if resume else scene.run
     with pytest.raises((Crash, Storage)):
-        if not resume:
-            start(home, agent)
-        elif as_agent(agent).is_async:
-            asyncio.run(home.resume(RUN, agent))
-        else:
-            home.resume_sync(RUN, agent, signals=False)
+        live(agent, point=point)
     scene.die()
 
 
@@ -313,10 +310,16 @@ def test_a_death_at_any_append_and_any_cut_of_it_ends_in_one_payment_each(way: s
         if not scene.state.ended:
             scene.resume(agent)
         state = scene.state
-        found[point.at_append, point.keep] = (state.state, dict(scene.bank.orders), (state.agent_end or {}).get("output"))
+        found[point.at_append, point.keep] = (
+            state.state,
+            dict(scene.bank.orders),
+            (state.agent_end or {}).get("output"),
+        )
 
     assert len(points) > 40
-    assert {("completed", (("a", 1), ("b", 1)))} == {(state, tuple(orders.items())) for state, orders, _ in found.values()}
+    assert {("completed", (("a", 1), ("b", 1)))} == {
+        (state, tuple(orders.items())) for state, orders, _ in found.values()
+    }
     assert all(output == OUTPUT for _, _, output in found.values())
 
 
@@ -449,10 +452,14 @@ class Strike(CrashPoint):
         self.appends.append(batch)
         if len(self.appends) == self.at_append and self.task is not None:
             struck = threading.Event()
-            self.task.get_loop().call_soon_threadsafe(lambda: (self.task and self.task.cancel(), struck.set()))
+            self.task.get_loop().call_soon_threadsafe(self._strike, self.task, struck)
             assert struck.wait(30)
             self.struck = True
         return None
+
+    def _strike(self, task: "asyncio.Task[Any]", struck: threading.Event) -> None:
+        task.cancel()
+        struck.set()
 
 
 def test_a_run_that_is_cancelled_during_an_append_keeps_it() -> None:

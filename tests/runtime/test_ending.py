@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.effect import Raised, Returned
+from clew.core.needs import Closing, Raised, Returned
 from clew.core.outcome import PERSON_REASONS
 from clew.runtime.ending import late_returns, row
 from clew.stores.memory import MemoryRunStore
@@ -43,7 +43,7 @@ def test_an_agent_that_returns_over_an_open_effect_is_paused(payer_of: Any) -> N
     def agent(run: clew.SyncRun, prompt: Any) -> str:
         try:
             run.call(pay, order="1")
-        except BaseException:  # noqa: BLE001 -- what a careless agent does
+        except BaseException:
             return "all paid"
         return "never"
 
@@ -107,7 +107,7 @@ def test_the_output_is_recorded_as_json_and_redacted() -> None:
     """What `result.output` shows is what the next process reads."""
     home, result = run_of(clew.agent(name="orders", secrets=["hunter22222"])(lambda run, prompt: ("pw", "hunter22222")))
 
-    assert events_of(home, "agent_end")[0]["output"] == result.output == ["pw", "[REDACTED]"]
+    assert events_of(home, "agent_end")[0]["output"] == result.output == ["pw", "[redacted:configured]"]
 
 
 def test_a_long_output_stands_whole_in_the_end() -> None:
@@ -123,8 +123,6 @@ def test_what_a_person_must_see_keeps_its_own_reason(reason: str) -> None:
     home, _ = mortal_home()
 
     def agent(run: clew.SyncRun, prompt: Any) -> None:
-        from clew.core.effect import Closing
-
         run._gate.close(Closing(reason, "why"))
         run.step("more", lambda: 1)
 
@@ -148,15 +146,16 @@ def late_of(outcome: Any, attempt: int = 1) -> list[Any]:
     scribe.say(*started(facts()))
     ticket = type("T", (), {"facts": facts()})()
     gate: Any = Standing(scribe, (ticket, attempt, outcome))
-    said = [event for need in late_returns(gate) for event in need.events]  # type: ignore[union-attr]  # appends only
-    return said
+    return [event for need in late_returns(gate) for event in need.events]  # type: ignore[union-attr]  # appends only
 
 
 def test_a_late_return_is_known_and_settles_the_attempt() -> None:
     """It came after the time was up, and before the end: the tool itself is the witness."""
     review, output = late_of(Returned({"transfer": "T-1"}))
 
-    assert ("happened", "tool", "pay", True) == tuple(review[name] for name in ("outcome", "source", "by", "resultRecorded"))
+    assert ("happened", "tool", "pay", True) == tuple(
+        review[name] for name in ("outcome", "source", "by", "resultRecorded")
+    )
     assert ("step_output", "late_return") == (output["type"], review["evidence"][0]["kind"])
 
 
@@ -232,5 +231,3 @@ def test_the_head_is_published_at_the_opening_and_at_the_end(tmp_path: Path) -> 
 
     assert head is not None
     assert ([3], len(records_of(home))) == (seen, head.sequence)
-
-

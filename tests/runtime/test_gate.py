@@ -186,7 +186,9 @@ def test_a_sibling_that_fails_in_a_group_neither_ends_nor_hides_the_others(way: 
 
     def pay(call: clew.Call, order: str) -> str:
         scene.bank.pay(call, order)
-        return "paid" if order == "good" else lose_the_line() or ""
+        if order != "good":
+            lose_the_line()
+        return "paid"
 
     tool = tool_of(way, pay, effect="external")
 
@@ -295,6 +297,7 @@ def test_a_free_tool_that_raises_is_an_error_answer_and_is_replayed(way: str) ->
     pay = paying(scene, way, lose_the_line)
 
     def script(run: Any) -> Any:
+        told: Any = None
         try:
             yield run.call(look, "orders.csv")
         except clew.ToolError as fault:
@@ -345,6 +348,7 @@ def test_what_the_policy_denies_does_not_start_and_is_denied_again_on_replay(way
         return f"no {call.arguments['order']} today" if call.tool == "pay" else None
 
     def script(run: Any) -> Any:
+        told = ""
         try:
             yield run.call(pay, order="x")
         except clew.Denied as fault:
@@ -676,6 +680,7 @@ def test_a_long_answer_lies_beside_the_journal_and_is_replayed(way: str) -> None
 def test_a_lost_blob_pauses_the_run_and_is_no_error_of_the_tool() -> None:
     """The agent must not go on as if the call had failed."""
     scene = Scene()
+
     def big() -> str:
         return "x" * 20_000
 

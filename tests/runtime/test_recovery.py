@@ -7,13 +7,14 @@ import msgspec
 import pytest
 
 import clew
+from clew.core import events
 from clew.core.compose import Move, Saying
 from clew.core.outcome import Outcome
 from clew.runtime.recovery import unfinished_business
 from clew.stores.memory import MemoryRunStore
 from clew.testing.clock import SetClock
 from tests.disk.living import living
-from tests.histories import Scribe, completed, events, failed
+from tests.histories import Scribe, completed, failed
 from tests.runtime.stage import (
     RUN,
     WHO,

@@ -123,6 +123,22 @@ def test_give_up_ends_the_run_and_keeps_the_effect_on_the_list() -> None:
     ]
 
 
+def test_a_give_up_that_died_before_the_end_is_finished_by_the_next_writer() -> None:
+    """The person's word is on the disk; the run must not run on because the end behind it is missing."""
+    home, store = mortal_home()
+    bank = Bank()
+    bank.fates = ["fails after"]
+    agent = payer(bank.tool(), "1")
+    home.run_sync(agent, run_id=RUN)
+    store.die_at(2)
+    dies(home.settle, RUN, clew.GiveUp(), **WHO)
+    store.revive()
+
+    result = home.resume_sync(RUN, agent)
+
+    assert ("failed", "effect_given_up", 1) == (result.operation.state, result.reason, bank.orders["1"])
+
+
 def test_a_contradicting_second_settlement_is_refused_and_writes_nothing() -> None:
     """The first stands; the journal does not grow by a leg that says nothing."""
     home, _, _ = open_effect()
@@ -172,7 +188,8 @@ def aborted() -> clew.Home:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "members"), [(clew.Happened(7), (True, 7)), (clew.Happened(), (False, None)), (clew.GiveUp(), (False, None))]
+    ("verdict", "members"),
+    [(clew.Happened(7), (True, 7)), (clew.Happened(), (False, None)), (clew.GiveUp(), (False, None))],
 )
 def test_an_effect_is_settled_after_the_end(verdict: Any, members: tuple[bool, Any]) -> None:
     """The books are closed later than the run; its state never moves again."""

@@ -188,7 +188,10 @@ def test_another_history_than_the_heads_is_not_accepted(tmp_path: Path) -> None:
     place = tmp_path / ".clew" / "runs" / RUN / "head.json"
     place.write_text(json.dumps({**json.loads(place.read_text()), "chain": "0" * 64}))
 
-    assert ["run_state_corrupt", "nothing_to_accept"] == [code_of(home.verify, RUN), code_of(home.accept_loss, RUN, **WHO)]
+    assert ["run_state_corrupt", "nothing_to_accept"] == [
+        code_of(home.verify, RUN),
+        code_of(home.accept_loss, RUN, **WHO),
+    ]
 
 
 def test_other_damage_is_not_accepted(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def _console(stream: TextIO, color: str) -> Console:
     if color == "always":
         forced = {"force_terminal": True, "no_color": False, "color_system": "standard"}
     elif color == "never":
-        forced = {"no_color": True, "color_system": None}
+        forced = {"color_system": None}
     return Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True, **forced)
 
 

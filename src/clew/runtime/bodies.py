@@ -192,9 +192,7 @@ def verdict_of(given: Any) -> Verdict:
     return CannotTell(f"the probe returned {type(given).__name__}, which is no verdict")
 
 
-async def probe_async(
-    probe: ProbeBody, call: Call, *, timeout_s: float = PROBE_TIMEOUT_S
-) -> tuple[Verdict, Struck]:
+async def probe_async(probe: ProbeBody, call: Call, *, timeout_s: float = PROBE_TIMEOUT_S) -> tuple[Verdict, Struck]:
     """Ask a probe from an event loop; raising or taking longer than its time is "cannot tell"."""
     token = HERE.set(Place(call.run_id, in_tool=True))
     try:

@@ -1,4 +1,4 @@
-"""Which recorded call, turn or step a running agent means: matched by path, name, fingerprint and number among equals."""
+"""Which recorded call or turn a running agent means: matched by path, name, fingerprint and number among equals."""
 
 from collections import defaultdict, deque
 

@@ -60,7 +60,7 @@ def send(place: HomeParts, run_id: str, kind: str, said: Said, arguments: dict[s
 
 
 def _withdrawn(place: HomeParts, command: Command) -> bool:
-    """Take a command back if its writer is gone and left it unanswered; under the lock, so that nobody else takes it."""
+    """Take a command back if its writer is gone and did not answer; under the lock, so that nobody else takes it."""
     try:
         writer = place.store.open(command.run_id, wait_s=0.0)
     except Held:

@@ -1,4 +1,4 @@
-"""The two drivers of the effect walk: each need is met by blocking, or by awaiting. The walk itself is `core/effect`."""
+"""The two drivers of the effect walk: each need is met by blocking, or by awaiting. The walk is `core/effect`."""
 
 import asyncio
 from collections.abc import Generator

@@ -12,7 +12,7 @@ from clew.core.budget import RunBudget
 from clew.core.ids import check_id, new_run_id, split_key
 from clew.core.jsonable import to_json
 from clew.core.needs import Closing
-from clew.core.resume import Facts, ResumePlan
+from clew.core.resume import ResumePlan
 from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
 from clew.core.state import RunState
@@ -194,13 +194,13 @@ class Home:
     ) -> RunResult:  # fmt: skip
         """Let a stopped run go on by its plan: answered calls replay, open ones are asked after, nothing is guessed.
 
-        Args:
-            plan: A plan that was looked at; refused when the journal went on since (`plan_stale`).
-            accept_config: Who accepts a changed configuration, and why; recorded as a waiver.
+        A `plan` that was looked at is refused when the journal went on since. `accept_config` says who accepts a
+        changed configuration, and why: a recorded waiver. The rest as `run`.
 
         Raises:
             NotFound: `unknown_run`. Held: `run_state_locked`, `takeover_refused`, `owner_not_proven`.
-            Refused: `run_already_finished`, `resume_config_mismatch`, `resume_input_mismatch`, `foreign_run`, `plan_stale`.
+            Refused: `run_already_finished`, `resume_config_mismatch`, `resume_input_mismatch`, `foreign_run`,
+                `plan_stale`.
             Corrupt, Storage.
         """
         found = as_agent(agent)
@@ -240,8 +240,12 @@ class Home:
         return self._result(agent, live_sync(opened.gate, agent, prompt, opened.plan, orders))
 
     def _result(self, agent: Agent, end: LegEnd) -> RunResult:
-        facts: Callable[[], Facts] = lambda: facts_now(self._parts, end.state, agent, Wanted())  # noqa: E731 -- handed on
-        return self.reader.result(end.state, retry_in_s=end.retry_in_s, facts=facts, fault=end.fault)
+        return self.reader.result(
+            end.state,
+            retry_in_s=end.retry_in_s,
+            facts=lambda: facts_now(self._parts, end.state, agent, Wanted()),
+            fault=end.fault,
+        )
 
     # Deciding.
 
@@ -260,10 +264,8 @@ class Home:
     ) -> dict[str, Any]:  # fmt: skip
         """Record what a person found out about an open effect.
 
-        Args:
-            run: A run id (or a part of it), or an effect's key `run:step:call`.
-            verdict: `Happened(result)`, `Happened()`, `DidNotHappen()` or `GiveUp()`.
-            call: The step id, call id or key; may be left out when one effect is open.
+        `run` is a run id (or a part of it), or an effect's key `run:step:call`; `call` its step id, call id or key,
+        left out when one effect is open; `verdict` is `Happened(result)`, `Happened()`, `DidNotHappen()` or `GiveUp()`.
 
         Returns:
             The effect's row as it stands now.
@@ -290,8 +292,7 @@ class Home:
     def accept_loss(self, run: str, *, by: str, reason: str, nonce: str = "") -> dict[str, Any]:
         """Go on from what a journal still has, on a person's word, although its head says that there was more.
 
-        Args:
-            nonce: Of the leg in which the journal now ends, when its owner cannot be proven gone.
+        `nonce` is that of the leg in which the journal now ends, when its owner cannot be proven gone.
 
         Raises:
             Refused: `nothing_to_accept` when nothing is missing. Corrupt: it is damaged in another way.

@@ -8,29 +8,24 @@ from typing import Any
 
 import msgspec
 
-from clew.core.calls import CallState
-from clew.core.capability import Capability
-from clew.core.compose import Close, Move, Saying
 from clew.core.needs import Closing, GaveUp
-from clew.core.outcome import Outcome
 from clew.core.resume import ResumePlan
 from clew.core.state import RunState
 from clew.errors import ClewError
 from clew.runtime.control import POLL_S, Control, handlers, reject_rest, request_abort, wake
-from clew.runtime.drivers import Walking, drive_async, drive_sync
+from clew.runtime.drivers import drive_async, drive_sync
 from clew.runtime.ending import Ended, Policy, broken, end_sayings, late_returns, publish
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Watcher
 from clew.runtime.place import HERE, Place
 from clew.runtime.pool import aside, in_own_thread, let_go, through
-from clew.runtime.recovery import end_leg, fail_sayings, unfinished_business
+from clew.runtime.recovery import end_leg
+from clew.runtime.reopening import after_probes, rechecks
 from clew.runtime.run import Run, SyncRun
-from clew.runtime.tickets import Ticket, facts_of, recorded_walk
 from clew.runtime.tools import Agent
 
 GRACE_S = 1.0
 ABORT_GRACE_S = 10.0
-CRASHES = 3
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -43,81 +38,11 @@ class Orders(msgspec.Struct, frozen=True):
 
 
 class LegEnd(msgspec.Struct, frozen=True):
-    """What a leg leaves: the state as it is on disk, when a probe wants to be asked again (seconds), what the agent raised."""
+    """What a leg leaves: the state on disk, when a probe wants to be asked again (seconds), what the agent raised."""
 
     state: RunState
     retry_in_s: float | None = None
     fault: BaseException | None = None
-
-
-def reopening(state: RunState, plan: ResumePlan | None) -> list[Saying]:
-    """What follows a `resume` record in the same append.
-
-    A run that is waiting is paused; one with probes to ask stays paused until they have answered.
-    """
-    business = unfinished_business(state)
-    if business:
-        return business
-    if plan is None:
-        return []
-    if plan.given_up:
-        return fail_sayings("effect_given_up")
-    interrupted: list[Saying] = []
-    reason = blocked_reason(state, plan)
-    if state.state == "running":
-        interrupted = [Move("PAUSE", reason or "process_interrupted")]
-    if reason:
-        return [*interrupted, Close("pause", Outcome("paused", reason))]
-    return interrupted if plan.probes else [*interrupted, Move("RESUME")]
-
-
-def blocked_reason(state: RunState, plan: ResumePlan) -> str:
-    """Why the agent may not be called now, empty when it may (or when a probe may still tell)."""
-    if _crash_loop(state):
-        return "crash_loop"
-    if plan.blocked and not plan.probes:
-        step = plan.blocked[0]
-        return "unknown_effect" if step.reason == "tool_missing" else step.reason
-    return ""
-
-
-def _crash_loop(state: RunState) -> bool:
-    """Did the last legs all die without a new answer?"""
-    last = state.legs[-CRASHES:]
-    return len(last) == CRASHES and all(not leg.closed and leg.answers == state.answers for leg in last)
-
-
-def rechecks(gate: Gate, plan: ResumePlan | None) -> Iterator[tuple[Ticket, Walking]]:
-    """A walk for each open attempt that a probe can be asked after with the recorded arguments."""
-    state = gate.journal.state
-    for step in plan.probes if plan is not None else ():
-        call = state.calls.get(step.step_id)
-        if call is None or call.redacted:
-            continue
-        yield _recheck(gate, call)
-
-
-def _recheck(gate: Gate, call: CallState) -> tuple[Ticket, Walking]:
-    tool = gate.tools[call.tool]
-    capability: Capability = call.capability or tool.capability
-    facts = facts_of(gate.journal.state.run_id, call, capability)
-    record = gate.store.record_at(gate.journal.state.run_id, call.position)
-    ticket = Ticket(tool, facts, {}, record.payload["event"]["args"])
-    return ticket, recorded_walk(tool, facts, call, doubt_ms=call.started_ms).recheck()
-
-
-def after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:
-    """What follows when every probe has been asked: the agent is called, or the run stays paused."""
-    if plan is None or not plan.probes or gate.journal.state.state != "paused":
-        return []
-    if gate.given_up:
-        return fail_sayings("effect_given_up")
-    if gate.closing is not None:
-        error = {"code": gate.closing.reason, "message": gate.closing.detail}
-        return [Close("pause", Outcome("paused", gate.closing.reason, error))]
-    if plan.blocked:
-        return [Close("pause", Outcome("paused", plan.blocked[0].reason))]
-    return [Move("RESUME")]
 
 
 # Plain code.
@@ -176,7 +101,7 @@ def _body_sync(gate: Gate, agent: Agent, prompt: Any) -> Ended:
     gate.interruptible = threading.current_thread() is threading.main_thread()
     try:
         return Ended(agent.called(SyncRun(gate), prompt))
-    except BaseException as fault:
+    except BaseException as fault:  # noqa: BLE001  # whatever ends the agent is how it ended
         return Ended(fault=fault)
     finally:
         gate.interruptible = False

@@ -20,9 +20,9 @@ from clew.runtime.clock import Clock
 from clew.runtime.ending import publish
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
-from clew.runtime.live import blocked_reason, reopening
 from clew.runtime.reader import unreadable_blobs
 from clew.runtime.recovery import Reopened, Takeover, Waiver, end_leg, give_birth, unfinished_business
+from clew.runtime.reopening import blocked_reason, reopening
 from clew.runtime.tools import Agent
 from clew.stores.base import BlobStore, RunStore, Workspace
 
@@ -141,7 +141,8 @@ def plan_of(place: HomeParts, state: RunState, agent: Agent | None, wanted: Want
     made = wanted.plan
     if made is not None and (made.sequence, made.chain) != (plan.sequence, plan.chain):
         raise Refused(
-            f"the plan for run {state.run_id!r} was made at record {made.sequence}; the journal stands at {plan.sequence}",
+            f"the plan for run {state.run_id!r} was made at record {made.sequence}; "
+            f"the journal stands at {plan.sequence}",
             code="plan_stale",
             next="Make the plan again and look at it.",
             run=state.run_id,

@@ -16,7 +16,7 @@ from clew.core.state import RunState
 from clew.errors import ClewError, NotFound
 from clew.runtime.clock import Clock
 from clew.runtime.ending import row
-from clew.stores.base import BlobStore, RunStore, Tail
+from clew.stores.base import BlobStore, Reading, RunStore, Tail
 
 _SOUND = ("clean", "being_written")
 
@@ -70,6 +70,7 @@ class Reader:
         """One run's row: from its head when that is as far as the journal, else from the journal."""
         try:
             told = self._row(run_id)
+            waiting = [self._with_arguments(run_id, effect) for effect in told.get("waiting", ())]
         except ClewError as fault:
             return {
                 "runId": run_id,
@@ -78,12 +79,11 @@ class Reader:
                 "reason": fault.code,
                 "message": fault.message,
             }
-        waiting = [self._with_arguments(run_id, effect) for effect in told.get("waiting", ())]
         return {"runId": run_id, **told, "waiting": waiting, "shown": self.shown(told)}
 
     def _row(self, run_id: str) -> dict[str, Any]:
         head = self.store.head(run_id)
-        if head is not None and head.size_bytes == self.store.size_bytes(run_id):
+        if head is not None and "state" in head.row and head.size_bytes == self.store.size_bytes(run_id):
             return dict(head.row)
         seen = self.see(run_id)
         return row(seen.state) | ({} if seen.tail.verdict in _SOUND else {"tail": seen.tail.verdict})
@@ -119,21 +119,17 @@ class Reader:
             told["arguments"] = event.get("args", {})
         return told
 
-    def trace(self, run_id: str) -> list[dict[str, Any]]:
-        """All event envelopes, in the order of the journal."""
-        return [record.payload for record, _ in self.store.read(run_id) if record.kind == "event"]
-
     def account(self, run_id: str, facts: Facts | None = None) -> dict[str, Any]:
-        """The snapshot of a run, all legs."""
-        seen = self.see(run_id)
+        """The snapshot of a run, all legs, of one look: its trace is of the very records that it counts."""
+        reading, trace = self.store.read(run_id), list[dict[str, Any]]()
+        state = fold(_noting(reading, trace), run_id)
         integrity = {
-            "own": seen.state.own,
-            "sequence": seen.state.sequence,
-            "chain": seen.state.chain,
-            "tail": msgspec.to_builtins(seen.tail),
+            "own": state.own,
+            "sequence": state.sequence,
+            "chain": state.chain,
+            "tail": msgspec.to_builtins(reading.tail),
         }
-        known = facts or Facts(self.clock.now_ms())
-        return snapshot(seen.state, known, trace=self.trace(run_id), integrity=integrity)
+        return snapshot(state, facts or Facts(self.clock.now_ms()), trace=trace, integrity=integrity)
 
     def result(
         self, state: RunState, *, retry_in_s: float | None = None, facts: Callable[[], Facts] | None = None,
@@ -169,6 +165,14 @@ class Reader:
             "state": seen.state.state,
             "missingBlobs": sorted(missing),
         }
+
+
+def _noting(reading: Reading, trace: list[dict[str, Any]]) -> Iterator[tuple[Record, int]]:
+    """The records of a reading, their event envelopes noted on the way."""
+    for record, position in reading:
+        if record.kind == "event":
+            trace.append(record.payload)
+        yield record, position
 
 
 def unreadable_blobs(blobs: BlobStore, state: RunState) -> frozenset[str]:

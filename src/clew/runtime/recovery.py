@@ -58,8 +58,7 @@ def owner_of_leg(store: RunStore, number: int, nonce: str, purpose: Purpose) -> 
 def give_birth(store: RunStore, clock: Clock, run_id: str, start: dict[str, Any]) -> Journal:
     """Start a run: its journal is born with start, ACCEPT and START in one append.
 
-    Args:
-        start: The start payload, with its members `operationId` and `leg` in place; they are filled in.
+    The payload `start` has its members `operationId` and `leg` in place; they are filled in.
 
     Raises:
         Refused: `run_id_conflict` when the id exists.
@@ -189,7 +188,7 @@ def close_quietly(journal: Journal) -> None:
 
 
 def unfinished_business(state: RunState) -> list[Saying]:
-    """What belongs behind an `agent_end`, COMPLETE, FAIL or REQUEST_ABORT that a death cut off; the agent is not called."""
+    """What belongs behind an `agent_end`, COMPLETE, FAIL or REQUEST_ABORT that a death cut off."""
     if state.finish is not None:
         return []
     if state.state == "completed" or (state.agent_end is not None and state.state == "running"):
@@ -229,9 +228,11 @@ def _not_proven(run_id: str, leg: Leg, proofs: Sequence[Proof]) -> Held:
         if proof.answer != "yes"
     ]
     return Held(
-        f"run {run_id!r} was left open by pid {leg.owner['pid']} on {leg.owner['host']}; that it is gone is not proven: {'; '.join(doubts)}",
+        f"run {run_id!r} was left open by pid {leg.owner['pid']} on {leg.owner['host']}; "
+        f"that it is gone is not proven: {'; '.join(doubts)}",
         code="owner_not_proven",
-        next=f"Make sure by yourself that it is gone, then `clew unlock {run_id} --nonce {leg.nonce} --by NAME --reason TEXT`.",
+        next="Make sure by yourself that it is gone, then "
+        f"`clew unlock {run_id} --nonce {leg.nonce} --by NAME --reason TEXT`.",
         run=run_id,
         nonce=leg.nonce,
         owner=leg.owner,

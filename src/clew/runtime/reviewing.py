@@ -1,4 +1,4 @@
-"""What a person says of an open effect: which one is meant, may it be settled, and how that is recorded. No store here."""
+"""What a person says of an open effect: which one is meant, may it be settled, how that is recorded. No store here."""
 
 from collections.abc import Generator
 from typing import Any

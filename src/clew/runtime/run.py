@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from clew.core.events import Event, step_output, turn_end
 from clew.core.ids import check_name
@@ -91,7 +91,7 @@ def _returns(work: Callable[..., Any]) -> Any:
 
 
 class Run(_Recorded):
-    """A run as an async agent sees it. Lives for one leg; on resume the agent gets a new one and starts from the top."""
+    """A run as an async agent sees it. Lives for one leg; on resume the agent gets a new one and begins anew."""
 
     async def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a tool through the gate.
@@ -228,7 +228,7 @@ class Group(_Group):
         super().__init__(run, step)
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def __aenter__(self) -> "Group":
+    async def __aenter__(self) -> Self:
         return self
 
     def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Handle:
@@ -258,7 +258,7 @@ class Group(_Group):
 async def _into(handle: Handle, work: Coroutine[Any, Any, Any]) -> None:
     try:
         handle.value = await work
-    except BaseException as fault:
+    except BaseException as fault:  # noqa: BLE001 -- whatever it raises goes to the one who waits
         handle.fault = fault
 
 
@@ -321,7 +321,7 @@ class SyncGroup(_Group):
         super().__init__(run, step)
         self._threads: list[threading.Thread] = []
 
-    def __enter__(self) -> "SyncGroup":
+    def __enter__(self) -> Self:
         return self
 
     def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Handle:
@@ -332,7 +332,7 @@ class SyncGroup(_Group):
         def body() -> None:
             try:
                 handle.value = context.run(pass_sync, self._run._gate, ticket)
-            except BaseException as fault:
+            except BaseException as fault:  # noqa: BLE001 -- whatever it raises goes to the one who waits
                 handle.fault = fault
 
         thread = threading.Thread(target=body, name=f"clew-{ticket.facts.step_id}", daemon=True)

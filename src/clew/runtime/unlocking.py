@@ -39,8 +39,7 @@ def unlock_run(place: HomeParts, run_id: str, unlock: Unlock) -> dict[str, Any]:
 def accept_loss_run(place: HomeParts, run_id: str, said: Said, nonce: str = "") -> dict[str, Any]:
     """Go on from what a journal still has, on a person's word, although its head says that there was more.
 
-    Args:
-        nonce: Of the leg that the journal now ends in, when its owner cannot be proven gone.
+    `nonce` is that of the leg in which the journal now ends, when its owner cannot be proven gone.
 
     Returns:
         What is left: the last record, and the last one that the head named (0 when the head itself is lost).

@@ -1,4 +1,4 @@
-"""A clock that stands until it is told to go on, and chance that is the same in every test. Nothing else belongs here."""
+"""A clock that stands until it is told to go on, with chance that is the same in every test. Nothing else."""
 
 import asyncio
 import hashlib

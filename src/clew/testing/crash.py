@@ -1,4 +1,4 @@
-"""Death at one append: a store around another that writes a part of it and then raises. The part may be all or nothing."""
+"""Death at one append: a store around another that writes a part of it, or all, or nothing, and then raises."""
 
 from typing import Any, cast
 

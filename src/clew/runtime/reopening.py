@@ -1,0 +1,91 @@
+"""Before the agent of a reopened run: what its first append says, which probes are asked, what follows from them."""
+
+from collections.abc import Iterator
+
+from clew.core.calls import CallState
+from clew.core.capability import Capability
+from clew.core.compose import Close, Move, Saying
+from clew.core.outcome import Outcome
+from clew.core.resume import ResumePlan
+from clew.core.state import RunState
+from clew.runtime.drivers import Walking
+from clew.runtime.gate import Gate
+from clew.runtime.recovery import fail_sayings, unfinished_business
+from clew.runtime.tickets import Ticket, facts_of, recorded_walk
+
+CRASHES = 3
+_FROM_OUTSIDE = ("interrupted", "terminated", "aborted")
+
+
+def reopening(state: RunState, plan: ResumePlan | None) -> list[Saying]:
+    """What follows a `resume` record in the same append.
+
+    A run that is waiting is paused; one with probes to ask stays paused until they have answered.
+    """
+    business = unfinished_business(state)
+    if business:
+        return business
+    if plan is None:
+        return []
+    if plan.given_up:
+        return fail_sayings("effect_given_up")
+    interrupted: list[Saying] = []
+    reason = blocked_reason(state, plan)
+    if state.state == "running":
+        interrupted = [Move("PAUSE", reason or "process_interrupted")]
+    if reason:
+        return [*interrupted, Close("pause", Outcome("paused", reason))]
+    return interrupted if plan.probes else [*interrupted, Move("RESUME")]
+
+
+def blocked_reason(state: RunState, plan: ResumePlan) -> str:
+    """Why the agent may not be called now, empty when it may (or when a probe may still tell)."""
+    if _crash_loop(state):
+        return "crash_loop"
+    if plan.blocked and not plan.probes:
+        step = plan.blocked[0]
+        return "unknown_effect" if step.reason == "tool_missing" else step.reason
+    return ""
+
+
+def _crash_loop(state: RunState) -> bool:
+    """Did the last legs all die without a new answer?"""
+    last = state.legs[-CRASHES:]
+    return len(last) == CRASHES and all(not leg.closed and leg.answers == state.answers for leg in last)
+
+
+def rechecks(gate: Gate, plan: ResumePlan | None) -> Iterator[tuple[Ticket, Walking]]:
+    """A walk for each open attempt that a probe can be asked after with the recorded arguments."""
+    state = gate.journal.state
+    for step in plan.probes if plan is not None else ():
+        if gate.closing is not None and gate.closing.reason in _FROM_OUTSIDE:
+            return
+        call = state.calls.get(step.step_id)
+        if call is None or call.redacted:
+            continue
+        yield _recheck(gate, call)
+
+
+def _recheck(gate: Gate, call: CallState) -> tuple[Ticket, Walking]:
+    tool = gate.tools[call.tool]
+    capability: Capability = call.capability or tool.capability
+    facts = facts_of(gate.journal.state.run_id, call, capability)
+    record = gate.store.record_at(gate.journal.state.run_id, call.position)
+    ticket = Ticket(tool, facts, {}, record.payload["event"]["args"])
+    return ticket, recorded_walk(tool, facts, call, doubt_ms=call.started_ms).recheck()
+
+
+def after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:
+    """What follows when every probe has been asked: the agent is called, or the run stays paused."""
+    if plan is None or not plan.probes or gate.journal.state.state != "paused":
+        return []
+    if gate.given_up:
+        return fail_sayings("effect_given_up")
+    if gate.aborting:
+        return [Move("REQUEST_ABORT", gate.aborting), *fail_sayings("aborted")]
+    if gate.closing is not None:
+        error = {"code": gate.closing.reason, "message": gate.closing.detail}
+        return [Close("pause", Outcome("paused", gate.closing.reason, error))]
+    if plan.blocked:
+        return [Close("pause", Outcome("paused", plan.blocked[0].reason))]
+    return [Move("RESUME")]

@@ -1,0 +1,42 @@
+"""The machine's clock and chance, and what is made of any clock."""
+
+import asyncio
+
+from clew.runtime.clock import SystemClock, day_text, new_nonce, now_text, random_float, random_uuid
+from clew.testing.clock import SetClock
+
+
+def test_the_machines_clock_goes_on_and_its_chance_differs() -> None:
+    """Time never goes back while one looks, and no two nonces are alike."""
+    clock = SystemClock()
+
+    before, later = (clock.now_ms(), clock.monotonic_s()), (clock.now_ms(), clock.monotonic_s())
+
+    assert before <= later
+    assert new_nonce(clock) != new_nonce(clock)
+
+
+def test_the_machines_clock_sleeps_in_both_ways() -> None:
+    """Sleeping no time at all still works, in a thread and on a loop."""
+    clock = SystemClock()
+
+    clock.sleep(0)
+    asyncio.run(clock.sleep_on_loop(0))
+
+    assert clock.monotonic_s() > 0
+
+
+def test_a_time_is_said_as_records_say_it() -> None:
+    """Three digits of milliseconds, UTC; the day as run ids carry it."""
+    clock = SetClock(1_795_953_600_007)
+
+    assert ("2026-11-29T12:00:00.007Z", "261129") == (now_text(clock), day_text(clock))
+
+
+def test_chance_comes_from_the_clock_alone() -> None:
+    """A set clock makes a run repeatable."""
+    first, second = ((new_nonce(c), random_float(c), random_uuid(c)) for c in (SetClock(), SetClock()))
+
+    assert first == second
+    assert (16, "4") == (len(first[0]), first[2][14])
+    assert 0 <= first[1] < 1

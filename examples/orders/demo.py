@@ -89,7 +89,8 @@ class Stage:
     def ask(self, *arguments: str, expect: int = 0) -> str:
         """What one command says; with `--json` on stdout alone."""
         apart = subprocess.PIPE if "--json" in arguments else subprocess.STDOUT
-        done = subprocess.run(self.command(*arguments), **self.around(), stdout=subprocess.PIPE, stderr=apart, check=False)
+        command, around = self.command(*arguments), self.around()
+        done = subprocess.run(command, **around, stdout=subprocess.PIPE, stderr=apart, check=False)
         if done.returncode != expect:
             raise Off(f"clew {shlex.join(arguments)}: exit {done.returncode}, expected {expect}: {done.stdout}")
         return str(done.stdout)

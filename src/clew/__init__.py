@@ -23,8 +23,8 @@ from clew.errors import (
     ToolError,
 )
 from clew.runtime.home import Home
-from clew.runtime.run import Run, SyncRun
 from clew.runtime.reviewing import Said
+from clew.runtime.run import Run, SyncRun
 from clew.runtime.tools import Agent, Call, Failed, Tool, agent, tool
 from clew.runtime.turns import Turn
 from clew.stores.jsonl import FileRunStore

@@ -26,7 +26,7 @@ def test_what_no_name_can_hold_is_refused(tmp_path: Path, name: str) -> None:
     """Such a text never becomes a path by chance, not even where the system would not look at it any more."""
     (tmp_path / "loop").symlink_to("loop")
 
-    with pytest.raises(ValueError):  # noqa: PT011 -- the system words it
+    with pytest.raises(ValueError):  # noqa: PT011  # the system words it
         tree.real(tmp_path / name)
 
 

@@ -36,7 +36,7 @@ def text_of(name: str) -> str:
 
 def unnamed(words: Iterable[str], text: str) -> list[str]:
     """The words that a page never puts in code: alone between backticks, or at the start of such a span."""
-    spans = set(re.findall(r"`([^`]+)`", text))
+    spans = set(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)))
     return sorted(word for word in words if not any(span == word or span.startswith(f"{word} ") for span in spans))
 
 

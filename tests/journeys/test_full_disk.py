@@ -8,7 +8,7 @@ import pytest
 
 import clew
 
-AGENT = '''
+AGENT = """
 import resource
 import sys
 from pathlib import Path
@@ -37,7 +37,7 @@ if __name__ == "__main__":
     home = clew.Home(".clew")
     result = home.run_sync(settle, "go", run_id="r1") if sys.argv[2] == "run" else home.resume_sync("r1", settle)
     sys.exit(result.exit_code)
-'''
+"""
 
 
 @pytest.fixture

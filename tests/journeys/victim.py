@@ -108,7 +108,7 @@ def deadly_bank(deadly: Deadly) -> None:
             die()
         return answer
 
-    orders.ask_bank = ask_and_die
+    setattr(orders, "ask_bank", ask_and_die)  # noqa: B010  # a module found at run time has no attributes to check
 
 
 def main() -> int:

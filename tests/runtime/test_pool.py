@@ -20,7 +20,7 @@ def raising(fault: BaseException) -> Any:
 def test_results_come_back_to_those_who_wait() -> None:
     """More than one batch of them, from all threads."""
 
-    async def main() -> list[int]:
+    async def main() -> Any:
         pool = Pool(3)
         return await asyncio.gather(*(pool.submit(functools.partial(pow, n, 2)) for n in range(200)))
 

@@ -32,7 +32,7 @@ class Site(BaseHTTPRequestHandler):
         self.asked.append((self.command, self.path, headers, body))
         type(self).reply(self)
 
-    do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = answer  # noqa: N815 -- the library's names
+    do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = answer  # noqa: N815  # the library's names
 
     def say(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)

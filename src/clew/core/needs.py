@@ -1,4 +1,4 @@
-"""What the walk of one effect asks its driver for, what it is sent, and how it ends. Shapes only; the walk is `effect`."""
+"""What the walk of one effect asks for, what it is sent, and how it ends. Shapes only; the walk itself is `effect`."""
 
 from typing import Any
 

@@ -46,7 +46,7 @@ def text_of(said: object) -> str:
     """The text of an exception or a message, whatever its own code does."""
     try:
         return str(said)
-    except Exception:  # noqa: BLE001 -- a text that cannot be made must not hide what happened
+    except Exception:  # noqa: BLE001  # a text that cannot be made must not hide what happened
         return f"a {type(said).__name__} without a text"
 
 
@@ -100,14 +100,14 @@ async def _contained(tool: Tool, work: Callable[[], Any], redactor: Redactor) ->
         return known(tool, await work(), redactor)
     except asyncio.CancelledError:
         raise
-    except BaseException as fault:  # noqa: BLE001 -- whatever it raises, that is what is known
+    except BaseException as fault:  # noqa: BLE001  # whatever it raises, that is what is known
         return unknown(tool, fault, redactor)
 
 
 def _contained_sync(tool: Tool, work: Callable[[], Any], redactor: Redactor) -> Outcome:
     try:
         return known(tool, work(), redactor)
-    except BaseException as fault:  # noqa: BLE001 -- whatever it raises, that is what is known
+    except BaseException as fault:  # noqa: BLE001  # whatever it raises, that is what is known
         return unknown(tool, fault, redactor)
 
 
@@ -213,7 +213,7 @@ async def _asked(probe: ProbeBody, call: Call) -> Verdict:
         return verdict_of(await given if inspect.isawaitable(given) else given)
     except asyncio.CancelledError:
         raise
-    except BaseException as fault:  # noqa: BLE001 -- a probe that fails has not told anything
+    except BaseException as fault:  # noqa: BLE001  # a probe that fails has not told anything
         return _raised(fault)
 
 
@@ -226,7 +226,7 @@ def probe_sync(probe: ProbeBody, call: Call, *, timeout_s: float = PROBE_TIMEOUT
     def in_thread() -> None:
         try:
             heard.put(verdict_of(context.run(lambda: blocking(probe(call)))))
-        except BaseException as fault:  # noqa: BLE001 -- a probe that fails has not told anything
+        except BaseException as fault:  # noqa: BLE001  # a probe that fails has not told anything
             heard.put(_raised(fault))
 
     threading.Thread(target=in_thread, name="clew-probe", daemon=True).start()

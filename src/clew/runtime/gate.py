@@ -325,7 +325,7 @@ class Gate:
             return None
         try:
             denial = self.agent.policy(self.call_of(ticket, attempt))
-        except Exception as fault:  # noqa: BLE001 -- whatever it raises, it did not allow
+        except Exception as fault:  # noqa: BLE001  # whatever it raises, it did not allow
             return f"the policy failed: {type(fault).__name__}"
         return None if denial is None else text_of(denial)
 
@@ -352,7 +352,7 @@ class Gate:
         """Keep bytes; None when the machine refuses, for the fact itself is still to be written."""
         try:
             return self.blobs.put(data)
-        except Exception:  # noqa: BLE001 -- whatever the blob store raises, it did not keep them
+        except Exception:  # noqa: BLE001  # whatever the blob store raises, it did not keep them
             return None
 
     def said(self, verdict: Verdict) -> Verdict:

@@ -94,7 +94,7 @@ class Pool:
             inbox, future, job = self._jobs.get()
             try:
                 inbox.deliver(future, job(), None)
-            except BaseException as fault:  # noqa: BLE001 -- whatever it raises goes to the one who waits
+            except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
                 inbox.deliver(future, None, fault)
 
 
@@ -125,7 +125,7 @@ def in_own_thread(work: Callable[[], Any], name: str) -> "asyncio.Future[Any]":
     def body() -> None:
         try:
             inbox.deliver(future, context.run(work), None)
-        except BaseException as fault:  # noqa: BLE001 -- whatever it raises goes to the one who waits
+        except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
             inbox.deliver(future, None, fault)
 
     threading.Thread(target=body, name=f"clew-tool-{name}", daemon=True).start()

@@ -258,7 +258,7 @@ class Group(_Group):
 async def _into(handle: Handle, work: Coroutine[Any, Any, Any]) -> None:
     try:
         handle.value = await work
-    except BaseException as fault:  # noqa: BLE001 -- whatever it raises goes to the one who waits
+    except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
         handle.fault = fault
 
 
@@ -332,7 +332,7 @@ class SyncGroup(_Group):
         def body() -> None:
             try:
                 handle.value = context.run(pass_sync, self._run._gate, ticket)
-            except BaseException as fault:  # noqa: BLE001 -- whatever it raises goes to the one who waits
+            except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
                 handle.fault = fault
 
         thread = threading.Thread(target=body, name=f"clew-{ticket.facts.step_id}", daemon=True)

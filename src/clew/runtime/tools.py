@@ -161,7 +161,7 @@ def unfinished(value: Any) -> bool:
 
 def _is_async(body: Body) -> bool:
     """Is it a coroutine function, or an object that is called as one?"""
-    method = getattr(body, "__call__", None)  # noqa: B004 -- asks for a coroutine method, not whether it can be called
+    method = getattr(body, "__call__", None)  # noqa: B004  # asks for a coroutine method, not whether it can be called
     return inspect.iscoroutinefunction(body) or inspect.iscoroutinefunction(method)
 
 

@@ -25,6 +25,7 @@ check: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	cd examples/orders && ../../$(BIN)/mypy --config-file= --strict agent.py bank.py demo.py
 
 format: $(READY)
 	$(BIN)/ruff format

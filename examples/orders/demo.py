@@ -79,7 +79,8 @@ class Stage:
 
     def start(self, agent: str) -> "subprocess.Popen[str]":
         """`clew run` in a process of its own."""
-        return subprocess.Popen(self.command("run", f"agent.py:{agent}", "settle orders.csv"), **self.around())
+        command = self.command("run", f"agent.py:{agent}", "settle orders.csv")
+        return subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True)
 
     def clew(self, *arguments: str, expect: int = 0) -> None:
         """One command, shown with its output; its exit code must be as expected."""
@@ -89,8 +90,10 @@ class Stage:
     def ask(self, *arguments: str, expect: int = 0) -> str:
         """What one command says; with `--json` on stdout alone."""
         apart = subprocess.PIPE if "--json" in arguments else subprocess.STDOUT
-        command, around = self.command(*arguments), self.around()
-        done = subprocess.run(command, **around, stdout=subprocess.PIPE, stderr=apart, check=False)
+        command = self.command(*arguments)
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=apart, check=False
+        )
         if done.returncode != expect:
             raise Off(f"clew {shlex.join(arguments)}: exit {done.returncode}, expected {expect}: {done.stdout}")
         return str(done.stdout)
@@ -98,10 +101,6 @@ class Stage:
     def command(self, *arguments: str) -> list[str]:
         """The command line of `clew`, from the environment that runs this."""
         return [sys.executable, "-m", "clew.cli", *arguments]
-
-    def around(self) -> dict[str, object]:
-        """Where and how it runs."""
-        return {"cwd": self.folder, "env": self.environment, "text": True}
 
     def kill_between_payment_and_record(self, agent: str) -> None:
         """Start the agent and end it with SIGKILL when the third payment is in the books and not in the journal."""

@@ -842,3 +842,36 @@ def test_one_key_is_everywhere(way: str) -> None:
     assert [key, key] == scene.bank.paid
     assert {key} == {event["idempotencyKey"] for event in scene.events if "idempotencyKey" in event}
     assert [f"{key}#2"] * 2 == [event["attemptId"] for event in scene.said("tool_attempt")]
+
+
+# What only the gate itself shows.
+
+
+def test_an_open_effect_has_closed_the_gate_before_its_call_counts_as_ended() -> None:
+    """In between, a thread of the same group could start something new."""
+    scene, seen = Scene(), list[Any]()
+    pay = paying(scene, "plain", lose_the_line)
+
+    def script(run: Any) -> Any:
+        gate = run._gate
+        gate.on_close = lambda: seen.append((gate.in_flight, gate.closing is not None))
+        yield run.call(pay)
+
+    scene.run(agent_of("plain", script, pay))
+
+    assert (0, False) not in seen
+    assert (0, True) in seen
+
+
+def test_to_be_stopped_is_no_failure_of_the_journal() -> None:
+    """Whoever comes too late is told so; the run is as sound as before."""
+    scene = Scene()
+
+    def script(run: Any) -> Any:
+        with pytest.raises(clew.Stop), run._gate.flight():
+            raise clew.Stop("too late")
+        return (yield "done")
+
+    result = scene.run(agent_of("plain", script))
+
+    assert ("completed", "done") == (result.operation.state, result.output)

@@ -170,7 +170,7 @@ def _name_of(body: Body) -> str:
 
 
 @overload
-def tool(body: Body, /) -> Tool: ...
+def tool(body: Body, /, **declared: Any) -> Tool: ...
 @overload
 def tool(
     *, name: str | None = ..., effect: str = ..., replay: str = ..., probe: ProbeBody | None = ...,
@@ -264,6 +264,13 @@ def _invalid_agent(name: str, why: str) -> Usage:
     )
 
 
+@overload
+def agent(body: Body, /, **declared: Any) -> Agent: ...
+@overload
+def agent(
+    *, tools: Sequence[Any] = ..., name: str | None = ..., config: Mapping[str, Any] | None = ...,
+    policy: Policy | None = ..., secrets: Sequence[str] = ...,
+) -> Callable[[Body], Agent]: ...  # fmt: skip
 def agent(body: Body | None = None, /, **declared: Any) -> Any:
     """Declare an agent: `tools`, and what makes it this one: `name`, `config={…}`, `policy`, `secrets` to redact.
 

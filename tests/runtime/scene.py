@@ -25,7 +25,7 @@ class Scene:
 
     def __init__(self, *, blobs: BlobStore | None = None) -> None:
         self.memory = MemoryRunStore()
-        self.blobs = blobs or MemoryBlobStore()
+        self.blobs: Any = blobs or MemoryBlobStore()
         self.clock = SetClock()
         self.bank = Bank(self)
 
@@ -168,7 +168,7 @@ def tool_of(way: str, body: Callable[..., Any], **declared: Any) -> clew.Tool:
     async def awaited(*args: Any, **kwargs: Any) -> Any:
         return body(*args, **kwargs)
 
-    awaited.__signature__ = inspect.signature(body)  # type: ignore[attr-defined]
+    awaited.__signature__ = inspect.signature(body)  # type: ignore[attr-defined]  # a function may say so
     return clew.Tool(awaited, name=name, **declared)
 
 

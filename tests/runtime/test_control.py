@@ -285,6 +285,30 @@ async def orders(run, prompt):
 result = clew.Home(sys.argv[1]).run_sync(orders, run_id="orders-1", notice=lambda text: print(text, flush=True))
 print(result.operation.state, result.reason, result.exit_code, len(result.waiting))
 """
+# A plain agent beside a loop: the signal comes to the main thread, which is the loop's and must not be torn.
+BESIDE = """
+import asyncio, os, signal, sys, threading
+import clew
+@clew.tool(effect="external")
+def pay():
+    for word in sys.argv[2:]:
+        os.kill(os.getpid(), getattr(signal, word))
+        heard = threading.Event()
+        loop.call_soon_threadsafe(heard.set)
+        heard.wait()
+    return "paid"
+@clew.agent(tools=[pay], name="orders")
+def orders(run, prompt):
+    run.call(pay)
+    return run.step("more", lambda: 1)
+async def main():
+    global loop
+    loop = asyncio.get_running_loop()
+    home = clew.Home(sys.argv[1])
+    return await home.run(orders, run_id="orders-1", signals=True, notice=lambda text: print(text, flush=True))
+result = asyncio.run(main())
+print(result.operation.state, result.reason, result.exit_code)
+"""
 NOTICE = "pausing at the next safe point; press Ctrl-C again to abort"
 
 
@@ -307,6 +331,20 @@ def test_signals_pause_first_and_abort_when_repeated(
         process.ends()
 
     assert lines == said
+
+
+@pytest.mark.parametrize(
+    ("signals", "line"), [(["SIGINT"], "paused interrupted 130"), (["SIGINT", "SIGINT"], "failed aborted 3")]
+)
+def test_signals_beside_a_loop_reach_the_plain_agent_only_through_its_gate(
+    tmp_path: Path, signals: list[str], line: str
+) -> None:
+    """Its thread cannot be interrupted, and the loop belongs to the program: nothing is raised in either."""
+    with living(BESIDE, tmp_path / ".clew", *signals) as process:
+        said = [process.says(), process.says()]
+        process.ends()
+
+    assert [NOTICE, line] == said
 
 
 def test_an_aborted_run_has_aborting_on_disk_first(tmp_path: Path) -> None:

@@ -601,7 +601,7 @@ def test_an_interruption_while_a_probe_waits_ends_the_waiting() -> None:
     def sleep(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    scene.clock.sleep = sleep  # type: ignore[method-assign]
+    scene.clock.sleep = sleep  # type: ignore[method-assign]  # Ctrl-C strikes in the sleep
     result = asked(scene, "plain", lambda call: clew.CannotTell("later"))
 
     assert (1, "paused", ["unknown"]) == (

@@ -80,6 +80,70 @@ def test_an_agent_that_never_gives_in_is_left_behind(way: str) -> None:
     assert ONCE == paused_once(scene, result)
 
 
+def test_an_agent_that_was_left_behind_is_parked() -> None:
+    """The program around it goes on, and does not share its loop with somebody who asks in vain for ever."""
+    scene, asked = Scene(), list[int]()
+    pay = paying(scene, "async", lose_the_line)
+
+    @clew.agent(tools=[pay])
+    async def agent(run: clew.Run, prompt: str) -> None:
+        while True:
+            try:
+                asked.append(1)
+                await run.call(pay)
+            except BaseException:
+                continue
+
+    async def program() -> int:
+        await scene.home().run(agent, "go", run_id=RUN)
+        before = len(asked)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return len(asked) - before
+
+    more = asyncio.run(program())
+
+    assert more <= 1
+
+
+def test_a_plain_agent_that_never_gives_in_is_left_behind_by_its_loop() -> None:
+    """Its thread cannot be stopped; the run is paused, the loop goes on, and the thread is parked."""
+    scene = Scene()
+    pay = paying(scene, "plain", lose_the_line)
+
+    @clew.agent(tools=[pay])
+    def agent(run: clew.SyncRun, prompt: str) -> None:
+        while True:
+            try:
+                run.call(pay)
+            except BaseException:
+                continue
+
+    result = asyncio.run(scene.home().run(agent, "go", run_id=RUN))
+    scene.check()
+
+    assert ONCE == paused_once(scene, result)
+
+
+def test_a_plain_agent_that_gives_in_late_finds_its_run_paused() -> None:
+    """After a thousand refusals the leg ends under it; the caller gets the same result when it returns at last."""
+    scene, states = Scene(), list[str]()
+    pay = paying(scene, "plain", lose_the_line)
+
+    def script(run: Any) -> Any:
+        for _ in range(2500):
+            try:
+                yield run.call(pay)
+            except BaseException:
+                continue
+        states.append(scene.state.state)
+        return "all done"
+
+    result = scene.run(agent_of("plain", script, pay))
+
+    assert (ONCE, ["paused"]) == (paused_once(scene, result), states)
+
+
 def test_gather_that_returns_exceptions_pays_once_and_the_run_does_not_complete() -> None:
     """`gather(return_exceptions=True)` hides Stop among the results."""
     scene = Scene()
@@ -320,7 +384,7 @@ def test_an_answer_of_another_type_than_announced_is_told_as_it_is(way: str) -> 
     scene = Scene()
 
     def pay(call: clew.Call) -> int:
-        return scene.bank.pay(call)  # type: ignore[return-value]
+        return scene.bank.pay(call)  # type: ignore[return-value]  # the author's mistake under test
 
     tool = tool_of(way, pay, effect="external")
 
@@ -396,10 +460,13 @@ def test_a_policy_that_says_something_odd_denies() -> None:
         except clew.Denied as fault:
             return fault.message
 
-    odd: Any = lambda call: ["hunter22"]  # noqa: E731
+    def odd(call: clew.Call) -> Any:
+        return ["hunter22"]
+
     result = scene.run(agent_of("plain", script, pay, policy=odd, secrets=["hunter22"]))
 
     assert "['[redacted:configured]']" == result.output
+    assert b"hunter22" not in scene.memory.raw(RUN)
 
 
 @ways
@@ -628,7 +695,7 @@ def test_a_secret_answer_is_handed_on_and_never_stored(way: str) -> None:
     result = scene.run(agent_of(way, script, tool))
 
     assert (["s3cr3t" * 5000], "completed") == (seen, result.operation.state)
-    assert b"s3cr3t" not in scene.memory.raw(RUN) + b"".join(scene.blobs.kept.values())  # type: ignore[attr-defined]
+    assert b"s3cr3t" not in scene.memory.raw(RUN) + b"".join(scene.blobs.kept.values())
     assert "withheld" == scene.said("effect_receipt")[-1]["persistence"]
 
 
@@ -674,12 +741,20 @@ def test_a_long_answer_lies_beside_the_journal_and_is_replayed(way: str) -> None
     scene.resume(agent)
 
     assert ["é" * 20_000] * 2 == seen
-    assert 1 == len(scene.blobs.kept)  # type: ignore[attr-defined]
+    assert 1 == len(scene.blobs.kept)
 
 
-def test_a_lost_blob_pauses_the_run_and_is_no_error_of_the_tool() -> None:
+class Forgetful(MemoryBlobStore):
+    """Says that it has what it cannot give: what was there at the plan is gone at the replay."""
+
+    def has(self, sha256: str) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("blobs", [MemoryBlobStore, Forgetful])
+def test_a_lost_blob_pauses_the_run_and_is_no_error_of_the_tool(blobs: type[MemoryBlobStore]) -> None:
     """The agent must not go on as if the call had failed."""
-    scene = Scene()
+    scene = Scene(blobs=blobs())
 
     def big() -> str:
         return "x" * 20_000
@@ -697,7 +772,7 @@ def test_a_lost_blob_pauses_the_run_and_is_no_error_of_the_tool() -> None:
     agent = agent_of("plain", script, tool, pay)
     scene.run(agent)
     scene.settle(clew.Happened("t1"))
-    scene.blobs.kept.clear()  # type: ignore[attr-defined]
+    scene.blobs.kept.clear()
     result = scene.resume(agent)
 
     assert ("paused", "result_missing") == (result.operation.state, result.reason)
@@ -751,17 +826,16 @@ def test_a_full_disk_after_a_payment_never_loses_the_fact(way: str, fault: Excep
 @ways
 def test_a_step_whose_answer_cannot_be_kept_pauses_the_run(way: str) -> None:
     """It may simply be done again when there is room."""
-    scene = Scene(blobs=FullDisk(FULL))
+    scene, seen = Scene(blobs=FullDisk(FULL)), list[int]()
 
     def script(run: Any) -> Any:
-        try:
-            return len((yield run.step("plan", lambda: "x" * 20_000)))
-        except Exception:
-            return "went on"
+        seen.append(len((yield run.step("plan", lambda: "x" * 20_000))))
+        return seen[-1]
 
     agent = agent_of(way, script)
     first = scene.run(agent)
-    scene.blobs.fault = None  # type: ignore[attr-defined]
+    assert [] == seen
+    scene.blobs.fault = None
     last = scene.resume(agent)
 
     assert ("paused", "result_not_kept") == (first.operation.state, first.reason)

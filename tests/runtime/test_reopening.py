@@ -1,5 +1,6 @@
 """Before the agent of a reopened run: probes are asked, what waits is paused, what loops is stopped."""
 
+import os
 import signal
 import threading
 from typing import Any
@@ -107,7 +108,7 @@ def test_a_signal_while_probes_are_asked_is_heard(presses: int, end: tuple[str, 
     def find(call: clew.Call) -> clew.Verdict:
         seen.append(call.key)
         for _ in range(presses if len(seen) == 1 else 0):
-            signal.raise_signal(signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
             heard.wait()
         return clew.Happened(1)
 

@@ -169,7 +169,7 @@ def test_a_long_answer_is_kept_beside_the_journal(way: str) -> None:
     scene.run(agent)
     result = scene.resume(agent)
 
-    assert (20_000, 1) == (result.output, len(scene.blobs.kept))  # type: ignore[attr-defined]
+    assert (20_000, 1) == (result.output, len(scene.blobs.kept))
 
 
 @ways
@@ -186,7 +186,7 @@ def test_an_answer_that_cannot_be_kept_pauses_the_run_and_its_usage_stays_counte
 
     agent = agent_of(way, script)
     first = scene.run(agent)
-    scene.blobs.fault = None  # type: ignore[attr-defined]
+    scene.blobs.fault = None
     last = scene.resume(agent)
 
     assert ("paused", "result_not_kept") == (first.operation.state, first.reason)

@@ -108,8 +108,7 @@ def broken(gate: Gate) -> Storage:
     """The error of a leg whose journal failed: what ended but could not be recorded stands in its facts."""
     fault = gate.fault
     if isinstance(fault, Storage) and not gate.unrecorded:
-        # Another one of the same words, for no error is its own cause.
-        return Storage(fault.message, code=fault.code, next=fault.next, **fault.facts)
+        return fault
     ended = ", ".join(gate.unrecorded) or "nothing"
     return Storage(
         f"the journal of run {gate.journal.state.run_id!r} failed ({fault}); ended but not recorded: {ended}",

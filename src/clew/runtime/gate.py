@@ -1,10 +1,11 @@
 """The one door every call passes: it admits, judges by the plan, drives the walk, and closes when an effect is open."""
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -28,6 +29,9 @@ from clew.runtime.place import Place
 from clew.runtime.tickets import Ticket, deliver, facts_of, new_walk, recorded_walk
 from clew.runtime.tools import Agent, Call, Tool, as_tool
 from clew.stores.base import BlobStore, RunStore, Workspace
+
+PATIENCE: Final = 1000
+"""So often a plain agent is told to stop; then the leg ends under it, for it may never give in."""
 
 
 class Gate:
@@ -69,6 +73,8 @@ class Gate:
         self.interruptible = False
         self.abandoned = False
         self.left = False
+        self.depart: Callable[[], None] | None = None
+        self._refusals = itertools.count(1)
         self.late: list[tuple[Ticket, int, needs.Outcome]] = []
         self.on_close: Callable[[], None] | None = None
         self.poll: Callable[[], None] = lambda: None
@@ -99,6 +105,8 @@ class Gate:
         if self.fault is not None:
             raise Stop(f"the journal can no longer be written: {self.fault}") from self.fault
         if self.closing is not None:
+            if self.depart is not None and next(self._refusals) % PATIENCE == 0 and not (self.in_flight or self.left):
+                self.depart()
             raise Stop(f"the run is pausing: {self.closing.reason}")
 
     def check_kept(self, events: Sequence[Event]) -> None:
@@ -132,12 +140,10 @@ class Gate:
             yield
         except Stop:
             raise
-        except Refused:
-            # Composing refused it, as too large: nothing was written, and the journal is as sound as before.
-            if ticket is None or ticket.ran:
-                self.close(Closing("result_not_kept"))
-            raise
         except Exception as fault:
+            if isinstance(fault, Refused) and ticket is not None and not ticket.ran:
+                # Composing refused it as too large: nothing was written or started, and the journal is sound.
+                raise
             self.break_down(fault, ticket)
             raise Stop(f"the journal can no longer be written: {fault}") from fault
         except BaseException as fault:

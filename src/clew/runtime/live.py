@@ -45,26 +45,48 @@ class LegEnd(msgspec.Struct, frozen=True):
     fault: BaseException | None = None
 
 
+Park = Callable[[LegEnd | ClewError], None]
+
 # Plain code.
 
 
-def live_sync(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, orders: Orders) -> LegEnd:
-    """Run a leg in the calling thread.
+def live_sync(
+    gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, orders: Orders, park: Park = lambda end: None
+) -> LegEnd:
+    """Run a leg in the calling thread. `park` keeps a thread whose agent never gives in, once the leg has ended.
 
     Raises:
         Storage: the journal failed; what ended and could not be recorded stands in the facts.
     """
     control = Control(gate)
     gate.poll = lambda: _poll(gate, control)
+    departed: list[LegEnd | ClewError] = []
+
+    def depart() -> None:
+        departed.append(_depart(gate, control, orders.policy))
+        park(departed[0])
+
+    gate.depart = depart
     with _opened(gate, orders):
         try:
             _probe_sync(gate, plan)
             if gate.journal.state.state == "running":
                 ended = _body_sync(gate, agent, prompt) if gate.closing is None else Ended(left_behind=True)
-                _end_sync(gate, control, ended, orders.policy)
+                if not departed:
+                    _end_sync(gate, control, ended, orders.policy)
         except ClewError as fault:
             gate.break_down(fault)
-    return _leave(gate)
+    return _ended_leg(departed[0], None) if departed else _leave(gate)
+
+
+def _depart(gate: Gate, control: Control, policy: Policy) -> LegEnd | ClewError:
+    """End the leg under a plain agent that does not take its leave: what it does from now on is nobody's."""
+    gate.left = True
+    try:
+        _end_sync(gate, control, Ended(left_behind=True), policy)
+    except ClewError as fault:
+        gate.break_down(fault)
+    return _settled(_leave, gate)
 
 
 @contextmanager
@@ -142,7 +164,8 @@ def _leave(gate: Gate) -> LegEnd:
         reject_rest(gate.store, state.run_id, f"the run is {state.state}")
     end_leg(gate.journal)
     if gate.fault is not None:
-        raise broken(gate) from gate.fault
+        error = broken(gate)
+        raise error from (error.__cause__ if error is gate.fault else gate.fault)
     closing = gate.closing
     return LegEnd(state, None if closing is None else closing.retry_in_s, gate.agent_fault)
 
@@ -178,14 +201,27 @@ async def _live_apart(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | 
     """A plain agent lives in a thread of its own; a cancellation pauses it at its next safe point."""
     met: BaseException | None = None
     with handlers(gate, orders.notice) if orders.signals else nullcontext():
-        left = in_own_thread(lambda: _settled(live_sync, gate, agent, prompt, plan, orders), "agent")
-        while not left.done():
+        departed: asyncio.Future[LegEnd | ClewError] = asyncio.get_running_loop().create_future()
+        park = _parking(departed)
+        left = in_own_thread(lambda: _settled(live_sync, gate, agent, prompt, plan, orders, park), "agent")
+        while not left.done() and not departed.done():
             try:
-                await asyncio.wait([left])
+                await asyncio.wait([left, departed], return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError as cancelled:
                 met = cancelled
                 gate.close(Closing("interrupted"))
-    return _ended_leg(left.result(), met)
+    return _ended_leg(departed.result() if departed.done() else left.result(), met)
+
+
+def _parking(departed: "asyncio.Future[LegEnd | ClewError]") -> Park:
+    """Hand the leg's end over to its loop, and keep the thread for ever: nothing else stops its agent."""
+    loop = asyncio.get_running_loop()
+
+    def park(end: LegEnd | ClewError) -> None:
+        loop.call_soon_threadsafe(departed.set_result, end)
+        threading.Event().wait()
+
+    return park
 
 
 def _settled(work: Callable[..., LegEnd], *given: Any) -> LegEnd | ClewError:

@@ -331,13 +331,13 @@ def test_a_second_attempt_needs_the_proof_that_the_first_did_not_happen(appends:
     assert "effect_receipt_conflict" == error.code
 
 
-def test_a_second_attempt_counts_as_a_retry_and_uses_the_review_up() -> None:
+def test_a_second_attempt_is_no_retry_of_ours_and_uses_the_review_up() -> None:
     """The settlement spoke of the first one."""
     scribe, event = TEMPLATES["tool_attempt"]()
     scribe.say(event)
     (call,) = scribe.state.calls.values()
 
-    assert (2, "started", None, 1) == (call.attempt, call.status, call.review, scribe.state.metrics.retries)
+    assert (2, "started", None, 0) == (call.attempt, call.status, call.review, scribe.state.metrics.retries)
 
 
 @pytest.mark.parametrize("capability", [CHARGE, EDIT], ids=lambda capability: capability.tool)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -29,6 +29,13 @@ from tests.runtime.stage import Death, Mortal
 
 PAY, SEND, CHARGE, LOOK = "pay", "send", "charge", "look"
 FATES = ("returns", "raises before", "raises after", "nothing happened", "failed")
+WANTED = st.lists(
+    st.tuples(st.sampled_from([PAY, SEND, CHARGE, LOOK]), st.lists(st.sampled_from(FATES), max_size=2)),
+    min_size=1,
+    max_size=4,
+)
+# At which append the process dies, and how many of its bytes reach the disk; `None`: all of them, and nobody knows.
+DEATHS = st.none() | st.tuples(st.integers(0, 9), st.just(0) | st.none() | st.integers(1, 2500))
 
 
 class World:
@@ -72,8 +79,7 @@ class Life(RuleBasedStateMachine):
         self.script: list[tuple[str, str]] = []
         self.told: dict[str, str] = {}
         self.lies: Counter[str] = Counter()
-        self.given_up: set[str] = set()
-        self.through = False
+        self.through = True
         self.number = 0
         self.agent = self._agent()
 
@@ -117,6 +123,14 @@ class Life(RuleBasedStateMachine):
         return self.run_id in self.store.ids()
 
     @property
+    def alive(self) -> bool:
+        return self.operation not in ("completed", "failed")
+
+    @property
+    def waiting(self) -> list[dict[str, Any]]:
+        return self.home.result(self.run_id).waiting
+
+    @property
     def operation(self) -> str:
         return self.home.result(self.run_id).operation.state if self.exists else "nothing"
 
@@ -130,7 +144,8 @@ class Life(RuleBasedStateMachine):
         finally:
             self.store.revive()
 
-    def _go(self) -> None:
+    def _go(self, dies: tuple[int, int | None] | None = None) -> None:
+        self._die_at(dies)
         if not self.exists:
             self._deed(self.home.run_sync, self.agent, "go", run_id=self.run_id)
         else:
@@ -138,84 +153,79 @@ class Life(RuleBasedStateMachine):
 
     # What may happen.
 
-    @initialize()
-    def begins(self) -> None:
-        self._go()
+    def _want(self, wanted: list[tuple[str, list[str]]]) -> None:
+        """The agent has more calls to make, and it is known how their starts will go."""
+        for tool, fates in wanted:
+            order = f"{self.number}-{tool}-{len(self.script)}"
+            self.script.append((tool, order))
+            self.world.fates[order] = [*fates]
 
-    @precondition(lambda self: len(self.script) < 8)
-    @rule(tool=st.sampled_from([PAY, SEND, CHARGE, LOOK]), fates=st.lists(st.sampled_from(FATES), max_size=2))
-    def wants(self, tool: str, fates: list[str]) -> None:
-        """The agent has one more call to make, and it is known how its starts will go."""
-        order = f"{self.number}-{tool}-{len(self.script)}"
-        self.script.append((tool, order))
-        self.world.fates[order] = [*fates]
+    @initialize(wanted=WANTED, dies=DEATHS)
+    def begins(self, wanted: list[tuple[str, list[str]]], dies: Any) -> None:
+        self._want(wanted)
+        self._go(dies)
 
-    @rule(knows=st.booleans())
-    def bank_opens_or_closes(self, knows: bool) -> None:
+    @precondition(lambda self: self.alive and len(self.script) < 9)
+    @rule(wanted=WANTED, through=st.booleans())
+    def wants_more(self, wanted: list[tuple[str, list[str]]], through: bool) -> None:
+        """The agent's code was changed: it makes more calls, and may or may not be done behind them."""
+        self._want(wanted)
+        self.through = through
+
+    @precondition(lambda self: self.alive)
+    @rule(dies=DEATHS, knows=st.booleans())
+    def goes_on(self, dies: Any, knows: bool) -> None:
+        """Another process resumes the run, the bank open or closed; it may die at any byte of any append."""
         self.world.knows = knows
+        self._go(dies)
 
-    @precondition(lambda self: self.operation not in ("completed", "failed"))
-    @rule()
-    def goes_on(self) -> None:
-        self._go()
-
-    @precondition(lambda self: self.operation not in ("completed", "failed"))
-    @rule(appends=st.integers(0, 6), kept=st.none() | st.integers(0, 3000))
-    def goes_on_and_dies(self, appends: int, kept: int | None) -> None:
-        """The process dies at that append, after so many of its bytes have reached the disk."""
-        self.store.die_at(appends, kept)
-        self._go()
-
-    @precondition(lambda self: self.exists and self.home.result(self.run_id).waiting)
-    @rule(data=st.data(), truly=st.integers(0, 5), dies=st.none() | st.tuples(st.integers(0, 2), st.integers(0, 900)))
-    def person_settles(self, data: st.DataObject, truly: int, dies: tuple[int, int] | None) -> None:
+    @precondition(lambda self: self.exists and self.waiting)
+    @rule(data=st.data(), truly=st.integers(0, 5), dies=DEATHS)
+    def person_settles(self, data: st.DataObject, truly: int, dies: Any) -> None:
         """A person says what happened; one in six is wrong, and the model knows it."""
-        effect = data.draw(st.sampled_from(self.home.result(self.run_id).waiting))
+        effect = data.draw(st.sampled_from(self.waiting))
         order = self._order_of(effect["stepId"])
         happened = bool(self.world.effects[order])
-        said = happened if truly else not happened
-        if effect["status"] == "committed":
-            said = True
-        verdict: Any = clew.Happened({"order": order}) if said else clew.DidNotHappen()
-        if not said and happened:
-            # Counted before it is recorded: a death may leave the record behind.
-            self.lies[order] += 1
-        if dies is not None:
-            self.store.die_at(*dies)
-        self._deed(self.home.settle, self.run_id, verdict, by="ann", reason="looked", call=effect["stepId"])
+        said = effect["status"] == "committed" or (happened if truly else not happened)
+        # Counted before it is recorded: a death may leave the record behind.
+        self.lies[order] += happened and not said
+        self._settle(clew.Happened({"order": order}) if said else clew.DidNotHappen(), effect["stepId"], dies)
 
-    @precondition(lambda self: self.exists and self.home.result(self.run_id).waiting)
-    @rule(data=st.data(), dies=st.none() | st.tuples(st.integers(0, 2), st.none() | st.integers(0, 900)))
-    def person_gives_up(self, data: st.DataObject, dies: tuple[int, int | None] | None) -> None:
+    @precondition(lambda self: self.exists and self.waiting)
+    @rule(data=st.data(), surely=st.integers(0, 4), dies=DEATHS)
+    def person_gives_up(self, data: st.DataObject, surely: int, dies: Any) -> None:
         """The run ends, or a death leaves its end to the next writer."""
-        effect = data.draw(st.sampled_from(self.home.result(self.run_id).waiting))
-        if dies is not None:
-            self.store.die_at(*dies)
-        self._deed(self.home.settle, self.run_id, clew.GiveUp(), by="ann", reason="lost", call=effect["stepId"])
+        assume(surely == 0)
+        self._settle(clew.GiveUp(), data.draw(st.sampled_from(self.waiting))["stepId"], dies)
 
         assert "failed" == self.operation or dies is not None
 
-    @precondition(lambda self: self.operation in ("running", "paused"))
-    @rule(dies=st.none() | st.integers(0, 1500))
-    def person_aborts(self, dies: int | None) -> None:
+    @precondition(lambda self: self.alive and self.exists)
+    @rule(surely=st.integers(0, 9), dies=DEATHS)
+    def person_aborts(self, surely: int, dies: Any) -> None:
         """It ends for good, or its end stands already; a death leaves it to the next writer."""
-        if dies is not None:
-            self.store.die_at(0, dies)
+        assume(surely == 0)
+        self._die_at(dies)
         with suppress(clew.Refused):
             self._deed(self.home.abort, self.run_id, by="ann", reason="enough")
 
-        assert self.operation in ("completed", "failed") or dies is not None
+        assert not self.alive or dies is not None
 
-    @rule()
-    def agent_is_through(self) -> None:
-        self.through = True
-
-    @precondition(lambda self: self.operation in ("completed", "failed"))
-    @rule()
-    def another_run(self) -> None:
+    @precondition(lambda self: not self.alive)
+    @rule(wanted=WANTED, dies=DEATHS)
+    def another_run(self, wanted: list[tuple[str, list[str]]], dies: Any) -> None:
         self.number += 1
-        self.script, self.told, self.through = [], {}, False
-        self._go()
+        self.script, self.told, self.through = [], {}, True
+        self._want(wanted)
+        self._go(dies)
+
+    def _die_at(self, dies: tuple[int, int | None] | None) -> None:
+        if dies is not None:
+            self.store.die_at(*dies)
+
+    def _settle(self, verdict: Any, step: str, dies: Any) -> None:
+        self._die_at(dies)
+        self._deed(self.home.settle, self.run_id, verdict, by="ann", reason="looked", call=step)
 
     def _order_of(self, step: str) -> str:
         """Calls are numbered for each tool, in the order of the script."""

@@ -230,11 +230,12 @@ def play(folder: Path, end: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_write_that_was_killed_before_its_rename_is_done_again_under_the_same_key(tmp_path: Path) -> None:
-    """Old content or new, never half; and the run goes on without asking anybody."""
+    """Old content or new, never half, and nothing beside it; and the run goes on without asking anybody."""
     (tmp_path / "made").mkdir()
     (tmp_path / "made/out.txt").write_text("old")
 
     killed, between = play(tmp_path, "die"), (tmp_path / "made/out.txt").read_text()
+    left = len(list((tmp_path / "made").iterdir()))
     resumed = play(tmp_path, "live")
     records = [record for record, _ in clew.FileRunStore(tmp_path / ".clew").read("w1")]
     events = [record.payload["event"] for record in records if record.kind == "event"]
@@ -244,4 +245,5 @@ def test_a_write_that_was_killed_before_its_rename_is_done_again_under_the_same_
     assert (resumed.stdout, (tmp_path / "made/out.txt").read_text()) == ("completed made/out.txt\n", "new"), (
         resumed.stderr
     )
+    assert (left, [path.name for path in (tmp_path / "made").iterdir()]) == (2, ["out.txt"])
     assert starts == ["w1:write_file-1:c1#2"]

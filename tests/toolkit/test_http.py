@@ -135,7 +135,7 @@ def test_every_status_is_an_answer_and_no_redirect_is_followed(method: str, stat
 
 def test_headers_that_are_nobodys_business_stay_out_of_the_answer() -> None:
     """A cookie would lie in the journal for ever."""
-    reply: Reply = lambda here: here.say(200, Set_Cookie="session=1", ETag="e", X_Request_Id="r")  # noqa: E731
+    reply: Reply = lambda here: here.say(200, Set_Cookie="session=1", ETag="e", X_Request_Id="r")  # noqa: E731  # one reply
     with site(reply) as (url, _):
         answer = ask("GET", url)
 

@@ -34,9 +34,10 @@ def settle(
     if ":" in run:
         run, call = split_key(run)[0], run
     run_id = home.find(run)
-    _show_evidence(desk, home, run_id, call)
+    # By its name from here on: until a living writer reads it, another effect may be the only open one.
+    shown = _show_evidence(desk, home, run_id, call)
     with desk.proof_of(home, run_id):
-        settled = home.settle(run_id, verdict, by=by, reason=reason, call=call, evidence=evidence)
+        settled = home.settle(run_id, verdict, by=by, reason=reason, call=shown, evidence=evidence)
     if desk.options.json:
         desk.screen.answer_json(settled)
     else:
@@ -80,15 +81,20 @@ def _json(text: str) -> Any:
         ) from None
 
 
-def _show_evidence(desk: Desk, home: Home, run_id: str, name: str | None) -> None:
-    """What is known, before it is settled: the call, its key, its times and receipts, what a probe said."""
+def _show_evidence(desk: Desk, home: Home, run_id: str, name: str | None) -> str:
+    """What is known, before it is settled: the call, its key, its times and receipts, what a probe said.
+
+    Returns:
+        The key of the call that was shown.
+    """
     reader = home.reader
     state = reader.see(run_id).state
     call = pick_call(state, name)
     when = desk.when(home)
     told = [record for record in reader.records(run_id) if concerns(record, call.step_id, call.call_id)]
     history = [text for record in told for text in log_lines(line_of(record), when)]
-    desk.screen.tell(*evidence_lines(reader.effect(state, call), when), "recorded", *history)
+    desk.screen.tell(*evidence_lines(reader.effect(state, call), when), "its journal so far", *history)
+    return call.key
 
 
 def pause(desk: Desk, run: str, *, by: str | None, reason: str) -> int:
@@ -108,7 +114,7 @@ def abort(desk: Desk, run: str, *, by: str | None, reason: str) -> int:
     _answer(desk, done, f"{run_id} is aborted and never goes on")
     effects = done.get("effects") or []
     if effects:
-        desk.screen.tell("what it had started:", *started_lines(effects))
+        desk.screen.tell("what it had started:", *started_lines(effects), *desk.block(home, run_id))
     return 0
 
 
@@ -151,7 +157,12 @@ def accept_loss(desk: Desk, run: str | None, loss: Loss) -> int:
         )
     home = desk.home("operator").require()
     done = home.accept_loss(run, by=loss.by, reason=loss.reason, nonce=loss.nonce)
-    _answer(desk, done, f"{done['runId']} goes on from record {done['keptSequence']}")
+    run_id = done["runId"]
+    desk.screen.tell(
+        f"what was recorded after record {done['keptSequence']} is gone: an effect that only those records told of",
+        f"would start again; look for it where it happens before you resume: clew resume {run_id} --dry-run",
+    )
+    _answer(desk, done, f"{run_id} goes on from record {done['keptSequence']}")
     return 0
 
 

@@ -34,7 +34,7 @@ Paused: 20 approval wanted, 21 an effect needs a person, 22 the agent raised, 23
 )
 
 
-@app.command(sort_key=0)
+@app.command(sort_key=0, usage="Usage: clew run FILE:AGENT [INPUT] [OPTIONS]")
 def run(
     target: Annotated[str, Parameter(name="FILE:AGENT")],
     input: str | None = None,
@@ -223,7 +223,7 @@ def abort(run: str, /, *, by: str | None = None, reason: str = "requested", opti
     return attend(options, lambda desk: acting.abort(desk, run, by=by, reason=reason))
 
 
-@app.command(sort_key=7)
+@app.command(sort_key=7, usage="Usage: clew verify [RUN] [OPTIONS]")
 def verify(
     run: str | None = None,
     /,
@@ -236,7 +236,7 @@ def verify(
 ) -> int:
     """Check that journals are what clew wrote, to their ends.
 
-    Changes nothing; ends with 12 when one is damaged.
+    Changes nothing, unless a loss is accepted; ends with 12 when one is damaged.
 
     Example: clew verify
 

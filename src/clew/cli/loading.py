@@ -27,7 +27,7 @@ def load_agent(target: str) -> Agent:
         )
     path = Path(file)
     if not path.is_file():
-        raise _not_found(f"there is no file {file!r}", "Name a Python file, relative to this folder.")
+        raise _not_found(f"there is no file {str(path.absolute())!r}", "Name a Python file.")
     module = _load(path.resolve())
     found: Any = module
     for part in name.split("."):
@@ -35,6 +35,22 @@ def load_agent(target: str) -> Agent:
     if not callable(found):
         raise _not_found(f"{file!r} has no agent {name!r}", f"It has: {', '.join(_offered(module)) or 'none'}.")
     return _declared(module, found)
+
+
+def load_recorded(recorded: str, base: Path, run_id: str) -> Agent:
+    """The agent of a run, from where the run recorded it.
+
+    Raises:
+        Usage: as `load_agent` and `recorded_agent`; when it is not there any more, `--agent` is the way.
+    """
+    try:
+        return load_agent(recorded_agent(recorded, base, run_id))
+    except Usage as fault:
+        if fault.code != "agent_not_found":
+            raise
+        raise _not_found(
+            fault.message, f"Say where it is now: `clew resume {run_id} --agent FILE:AGENT`. {fault.next}"
+        ) from None
 
 
 def recorded_agent(recorded: str, base: Path, run_id: str) -> str:

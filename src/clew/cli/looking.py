@@ -8,7 +8,7 @@ import msgspec
 from clew.cli.desk import Desk
 from clew.core.records import Record
 from clew.core.state import RunState
-from clew.errors import ClewError
+from clew.errors import ClewError, Corrupt
 from clew.runtime.home import Home
 from clew.views.account import account_lines, verdict_line
 from clew.views.effects import effects_table
@@ -18,7 +18,7 @@ from clew.views.timeline import line_of, log_lines
 
 LOOK_S = 0.2
 MOVING = ("accepted", "running", "aborting", "stopped")
-EXIT_CORRUPT = 12
+EXIT_CORRUPT = Corrupt.exit_code
 
 
 def ls(desk: Desk) -> int:
@@ -104,25 +104,29 @@ def verify(desk: Desk, run: str | None) -> int:
         found = home.verify(run)
         desk.screen.answer_json(found) if desk.options.json else desk.screen.answer_lines([verdict_line(found)])
         return EXIT_CORRUPT if found["missingBlobs"] else 0
-    verdicts = [_verdict(home, run_id) for run_id in sorted(home.reader.store.ids())]
+    found = [_verdict(home, run_id) for run_id in sorted(home.reader.store.ids())]
+    verdicts, exits = [verdict for verdict, _ in found], [code for _, code in found]
     if desk.options.json:
         desk.screen.answer_json(verdicts)
     else:
-        desk.screen.answer_lines(line for verdict in verdicts for line in _verdict_lines(verdict))
-    bad = any("error" in verdict or verdict["missingBlobs"] for verdict in verdicts)
-    return EXIT_CORRUPT if bad else 0
+        desk.screen.answer_lines(line for verdict, code in found for line in _verdict_lines(verdict, code))
+    return EXIT_CORRUPT if EXIT_CORRUPT in exits else max(exits, default=0)
 
 
-def _verdict(home: Home, run_id: str) -> dict[str, object]:
+def _verdict(home: Home, run_id: str) -> tuple[dict[str, object], int]:
+    """What is found of one run, and the exit code of that alone."""
     try:
-        return home.verify(run_id)
+        found = home.verify(run_id)
     except ClewError as error:
-        return {"runId": run_id, **error.as_json()}
+        return {"runId": run_id, **error.as_json()}, error.exit_code
+    return found, EXIT_CORRUPT if found["missingBlobs"] else 0
 
 
-def _verdict_lines(verdict: dict[str, object]) -> list[str]:
+def _verdict_lines(verdict: dict[str, object], code: int) -> list[str]:
     error = verdict.get("error")
     if not isinstance(error, dict):
         return [verdict_line(verdict)]
-    head = f"CORRUPT  {verdict['runId']}  {one_line(str(error['message']), 500)} [{error['code']}]"
+    # A journal that this user may not open is not said to be damaged.
+    word = "CORRUPT" if code == EXIT_CORRUPT else "UNREADABLE"
+    head = f"{word}  {verdict['runId']}  {one_line(str(error['message']), 500)} [{error['code']}]"
     return [head, f"  next: {one_line(str(error['next']), 500)}"]

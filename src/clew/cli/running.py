@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import msgspec
 
 from clew.cli.desk import Desk, proof_of_leg
-from clew.cli.loading import load_agent, recorded_agent
+from clew.cli.loading import load_agent, load_recorded
 from clew.cli.screen import others_to_stderr
 from clew.core.budget import RunBudget
 from clew.core.records import Record
 from clew.core.snapshot import RunResult
-from clew.errors import Usage
+from clew.errors import ClewError, Usage
 from clew.runtime.home import Home
 from clew.runtime.opening import recorded_budget
 from clew.runtime.reviewing import Said
@@ -79,7 +79,8 @@ def resume(desk: Desk, run: str, target: str | None, terms: Terms, accept: Said 
         home.plan(run_id)
     recorded = str(state.start.get("agentPath", ""))
     with others_to_stderr():
-        agent = load_agent(target or recorded_agent(recorded, home.path.absolute().parent, run_id))
+        base = home.path.absolute().parent
+        agent = load_agent(target) if target else load_recorded(recorded, base, run_id)
     if dry_run:
         return _show_plan(desk, home, run_id, agent)
     progress = Progress(desk, desk.when(home))
@@ -110,21 +111,24 @@ def conclude(desk: Desk, home: Home, result: RunResult) -> int:
     if result.fault is not None and result.reason == "agent_error":
         screen.tell_traceback(result.fault)
     if desk.options.json:
-        screen.answer_json(_told(result))
+        screen.answer_json(_told(result, str(home.reader.row(result.run_id).get("message", ""))))
     else:
         screen.tell(*desk.block(home, result.run_id))
-        if result.retry_in_s is not None:
+        if isinstance(result.fault, ClewError) and result.reason == "agent_error":
+            screen.tell(f"  hint: {result.fault.next}")
+        if result.retry_in_s is not None and result.operation.state == "paused":
             screen.tell(f"  the probe wants to be asked again in {result.retry_in_s:.0f} s")
         if result.output is not None:
             screen.answer(result.output if isinstance(result.output, str) else _json(result.output))
     return result.exit_code
 
 
-def _told(result: RunResult) -> dict[str, object]:
+def _told(result: RunResult, message: str) -> dict[str, object]:
     return {
         "runId": result.run_id,
         "state": result.operation.state,
         "reason": result.reason,
+        "message": message,
         "exit": result.exit_code,
         "output": result.output,
         "waiting": result.waiting,

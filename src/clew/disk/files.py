@@ -20,7 +20,7 @@ from clew.errors import Storage
 
 PIECE = 1 << 20
 _TEMP_NUMBERS = itertools.count(1)
-_TEMP_NAME = re.compile(r"\..+\.\d+-\d+\.tmp", re.ASCII | re.DOTALL)
+_TEMP_NAME = re.compile(r"\..+\.(\d+-\d+|[a-z2-7]{16})\.tmp", re.ASCII | re.DOTALL)
 
 if sys.platform == "win32":
     _BASE = os.O_BINARY | os.O_NOINHERIT
@@ -59,8 +59,10 @@ def publish_new(path: Path, data: bytes) -> bool:
     return True
 
 
-def republish(path: Path, data: bytes) -> None:
+def republish(path: Path, data: bytes, *, mark: str = "") -> None:
     """As `publish`, for a user's own file: it keeps its mode; a new one gets what the user's umask leaves.
+
+    `mark` names the one writer that may be at work on it: the temp file that an earlier death of it left is used up.
 
     Raises:
         Storage: as `publish`.
@@ -72,11 +74,13 @@ def republish(path: Path, data: bytes) -> None:
             os.chmod(temp, kept)
         _replace(temp, path)
 
-    _publish(path, data, name, 0o666 if kept is None else kept)
+    _publish(path, data, name, 0o666 if kept is None else kept, mark)
 
 
-def _publish(path: Path, data: bytes, name: Callable[[Path, Path], None], mode: int = 0o600) -> None:
-    temp, fd = exclusive(path, mode)
+def _publish(
+    path: Path, data: bytes, name: Callable[[Path, Path], None], mode: int = 0o600, mark: str = ""
+) -> None:
+    temp, fd = exclusive(path, mode, mark)
     try:
         fill(fd, data, path)
         closing, fd = fd, -1
@@ -90,15 +94,16 @@ def _publish(path: Path, data: bytes, name: Callable[[Path, Path], None], mode: 
     sync_folder(path.parent)
 
 
-def exclusive(path: Path, mode: int = 0o600) -> tuple[Path, int]:
-    """A new temp file beside `path`, open to append, that nobody else has."""
+def exclusive(path: Path, mode: int = 0o600, mark: str = "") -> tuple[Path, int]:
+    """A new temp file beside `path`, open to append, that nobody else has; with a `mark` always the same one."""
     while True:
         # Cut, so that the longest name that a file may have leaves room for a temp file beside it.
-        temp = path.with_name(f".{path.name[:40]}.{os.getpid()}-{next(_TEMP_NUMBERS)}.tmp")
+        temp = path.with_name(f".{path.name[:40]}.{mark or f'{os.getpid()}-{next(_TEMP_NUMBERS)}'}.tmp")
         try:
             return temp, os.open(temp, _BORN, mode)
         except FileExistsError:
-            continue
+            if mark:
+                discard(temp, -1)
         except OSError as error:
             raise failure(error, path, "write") from error
 

@@ -73,6 +73,25 @@ def _work(tool: Tool, call: Call, arguments: dict[str, Any]) -> Callable[[], Any
     return lambda: tool.body(*((call,) if tool.takes_call else ()), **arguments)
 
 
+def recordable(verdict: Verdict, call: Call, redactor: Redactor) -> Verdict:
+    """A verdict as it may be recorded: its result is JSON, its words are redacted.
+
+    "Did not happen" says nothing while the body still runs, left behind: it may do it in the next moment.
+    """
+    reason = redactor.text(text_of(verdict.reason))[:MESSAGE_CHARS]
+    if isinstance(verdict, CannotTell):
+        return CannotTell(reason, seconds_of(verdict.retry_in_s))
+    if isinstance(verdict, DidNotHappen) and is_running(call.key, call.attempt):
+        return CannotTell("it is not there, but the body of this attempt still runs")
+    if not isinstance(verdict, Happened) or verdict.result is msgspec.UNSET:
+        return msgspec.structs.replace(verdict, reason=reason)
+    try:
+        result = redactor.answer(to_json(verdict.result))
+    except Usage as fault:
+        return CannotTell(f"the probe's result is not JSON: {fault.message}")
+    return Happened(result, reason)
+
+
 async def run_async(
     tool: Tool, call: Call, arguments: dict[str, Any], redactor: Redactor, late: Late
 ) -> tuple[Outcome, Struck]:

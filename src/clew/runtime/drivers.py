@@ -104,7 +104,9 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
 def _not_started(gate: Gate, walk: Walking) -> End:
     """The gate closed between the permission and the start: nothing was recorded of it, and nothing starts."""
     walk.close()
-    return Closing(gate.closing.reason if gate.closing is not None else "pause_requested")
+    if gate.closing is None:
+        raise Stop("the run is ending")
+    return Closing(gate.closing.reason)
 
 
 def _stopped(gate: Gate, ticket: Ticket, need: Need) -> Any:

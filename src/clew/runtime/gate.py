@@ -20,11 +20,12 @@ from clew.core.jsonable import to_json
 from clew.core.needs import Allow, Answered, Closing, Deny, End, GaveUp, Halt
 from clew.core.redact import Redactor
 from clew.core.resume import Facts, judge_call
-from clew.core.review import CannotTell, Happened, Verdict, missing_result_message
-from clew.errors import ClewError, Refused, Stop, Usage
-from clew.runtime.bodies import MESSAGE_CHARS, seconds_of, text_of
+from clew.core.review import missing_result_message
+from clew.errors import ClewError, Refused, Stop
+from clew.runtime.bodies import MESSAGE_CHARS, text_of
 from clew.runtime.claims import Claims
 from clew.runtime.journal import Journal
+from clew.runtime.living import running_here
 from clew.runtime.place import Place
 from clew.runtime.tickets import Ticket, deliver, facts_of, new_walk, recorded_walk
 from clew.runtime.tools import Agent, Call, Tool, as_tool
@@ -73,6 +74,7 @@ class Gate:
         self.interruptible = False
         self.abandoned = False
         self.left = False
+        self.ended = False
         self.depart: Callable[[], None] | None = None
         self._refusals = itertools.count(1)
         self.late: list[tuple[Ticket, int, needs.Outcome]] = []
@@ -108,6 +110,8 @@ class Gate:
             if self.depart is not None and next(self._refusals) % PATIENCE == 0 and not (self.in_flight or self.left):
                 self.depart()
             raise Stop(f"the run is pausing: {self.closing.reason}")
+        if self.aborting or self.ended:
+            raise Stop("the run is ending")
 
     def check_kept(self, events: Sequence[Event]) -> None:
         """After an append: an answer that could not be kept must not be gone on from.
@@ -282,7 +286,7 @@ class Gate:
     def facts(self) -> Facts:
         """What the plan must know about now."""
         offered = {name: tool.offered() for name, tool in self.tools.items()}
-        return Facts(self.journal.clock.now_ms(), offered)
+        return Facts(self.journal.clock.now_ms(), offered, living=running_here())
 
     def _answer_of(self, call: CallState) -> Answer | Unrecorded:
         if call.answer is not None:
@@ -360,19 +364,6 @@ class Gate:
             return self.blobs.put(data)
         except Exception:  # noqa: BLE001  # whatever the blob store raises, it did not keep them
             return None
-
-    def said(self, verdict: Verdict) -> Verdict:
-        """A verdict as it may be recorded: its result is JSON, its words are redacted."""
-        reason = self.redactor.text(text_of(verdict.reason))[:MESSAGE_CHARS]
-        if isinstance(verdict, CannotTell):
-            return CannotTell(reason, seconds_of(verdict.retry_in_s))
-        if not isinstance(verdict, Happened) or verdict.result is msgspec.UNSET:
-            return msgspec.structs.replace(verdict, reason=reason)
-        try:
-            result = self.redactor.answer(to_json(verdict.result))
-        except Usage as fault:
-            return CannotTell(f"the probe's result is not JSON: {fault.message}")
-        return Happened(result, reason)
 
     def returned_late(self, ticket: Ticket, attempt: int) -> Callable[[needs.Outcome], None]:
         """Where a body that was left behind says how it ended after all."""

@@ -5,6 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from clew.core.compose import Composed, Saying, compose
 from clew.core.records import Head, Record
@@ -16,6 +17,7 @@ from clew.runtime.pool import SYNCS, through
 from clew.stores.base import RunWriter
 
 Watcher = Callable[[Record], None]
+_BEGINS: Final = ("tool_call", "agent_start")
 
 
 class Journal:
@@ -63,7 +65,7 @@ class Journal:
             Stop: the leg has ended, or a start comes too late; nothing was written.
         """
         with self._turn, self._occupied():
-            self._check(starts)
+            self._check(sayings, starts)
             composed = self._compose(sayings)
             self._write(composed, starts)
             self._apply(composed)
@@ -80,7 +82,7 @@ class Journal:
         self._queue = mine
         try:
             met = await through(before) if before is not None else None
-            self._check(starts)
+            self._check(sayings, starts)
             composed = self._compose(sayings)
             written = SYNCS.submit(lambda: self._write(composed, starts))
             met = await through(written) or met
@@ -90,12 +92,12 @@ class Journal:
         finally:
             mine.set_result(None)
 
-    def _check(self, starts: bool) -> None:
-        """When its turn has come: the leg goes on, and a start asks once more whether anything may start."""
+    def _check(self, sayings: Sequence[Saying], starts: bool) -> None:
+        """When its turn has come: the leg goes on, and what begins asks once more whether anything may begin."""
         leg = self.state.leg
         if leg is not None and leg.nonce == self.nonce and leg.closed:
             raise Stop("the leg has ended")
-        if starts:
+        if starts or any(type(said) is dict and said["type"] in _BEGINS for said in sayings):
             self.check_start()
 
     @contextmanager

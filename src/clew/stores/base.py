@@ -246,10 +246,11 @@ class Workspace(Protocol):
         """
         ...
 
-    def write(self, path: str, data: bytes) -> str:
+    def write(self, path: str, data: bytes, *, mark: str = "") -> str:
         """Make this the file's whole content, durably: after a crash it is the old content or this. Returns the path.
 
-        Parent folders are made; a file that is replaced keeps its mode.
+        Parent folders are made; a file that is replaced keeps its mode. `mark` is the call's own: what a death left
+        half written beside the file is used up by the next write under the same mark.
 
         Raises:
             Storage: the machine refused; after `durability_barrier_failed` the new content may stand.

@@ -71,7 +71,7 @@ class FileWorkspace:
             paths.append(path)
         return Listing(tuple(paths), False, tuple(unread))
 
-    def write(self, path: str, data: bytes) -> str:
+    def write(self, path: str, data: bytes, *, mark: str = "") -> str:
         """Make this the file's whole content; returns its path below the folder.
 
         Raises:
@@ -80,7 +80,7 @@ class FileWorkspace:
         place = self._place(path)
         _check_replaceable(place, path)
         with tree.new_folders(place.parent):
-            files.republish(place, data)
+            files.republish(place, data, mark=mark)
         return place.relative_to(tree.real(self._root)).as_posix()
 
     def _place(self, path: str) -> Path:

@@ -85,7 +85,7 @@ def _written_paths(path: str, **_: Any) -> tuple[str, ...]:
 def write_file(call: Call, path: str, content: str) -> dict[str, Any]:
     """Make `content` (UTF-8) the whole content of a file of the workspace; parent folders are made.
 
-    A kill leaves the old content or the new. A file that is replaced keeps its mode; a link in the workspace that
+    A kill leaves the old content or the new, and the call's rerun tidies what it left beside the file. A file that is replaced keeps its mode; a link in the workspace that
     leads to a file in it stays a link.
 
     Returns:
@@ -96,7 +96,7 @@ def write_file(call: Call, path: str, content: str) -> dict[str, Any]:
     except UnicodeEncodeError as fault:
         raise NothingHappened(f"the content cannot be written as UTF-8: {fault}") from None
     try:
-        written = call.workspace.write(path, data)
+        written = call.workspace.write(path, data, mark=call.short)
     except Refused as refused:
         raise NothingHappened(refused.message) from None
     except Storage as refused:

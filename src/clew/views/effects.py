@@ -43,16 +43,19 @@ def uncertain(effect: Effect, when: When) -> str:
     return f"{call_text(effect)} ({started}, {said})"
 
 
-def waiting_lines(waiting: Sequence[Effect], count: int, when: When) -> list[str]:
-    """What waits for a person: in the line itself when it is one, listed by step when there are more."""
+def waiting_lines(waiting: Sequence[Effect], count: int, when: When, how: str = "uncertain") -> list[str]:
+    """What waits for a person: in the line itself when it is one, listed by step when there are more.
+
+    `how` says how they stand: uncertain, or under way while their process lives.
+    """
     if count == 1 and waiting:
-        return [f"1 effect uncertain: {uncertain(waiting[0], when)}"]
+        return [f"1 effect {how}: {uncertain(waiting[0], when)}"]
     if not count:
         return []
     width = max((len(effect["stepId"]) for effect in waiting), default=0)
     listed = [f"  {effect['stepId']:<{width}}  {uncertain(effect, when)}" for effect in waiting]
     more = [f"  … and {count - len(waiting)} more"] if count > len(waiting) else []
-    return [f"{count} effects uncertain:", *listed, *more]
+    return [f"{count} effects {how}:", *listed, *more]
 
 
 def effects_table(effects: Iterable[Effect], when: When) -> list[str]:

@@ -10,6 +10,7 @@ from clew.views.plain import When, count_text, one_line
 Row = Mapping[str, Any]
 
 SHORTEST = 3
+LIVING = ("accepted", "running", "stopped", "aborting")
 
 
 def short_names(ids: Collection[str]) -> dict[str, str]:
@@ -50,7 +51,8 @@ def block(row: Row, run: str, when: When, widths: tuple[int, int] = (0, 0)) -> l
     message = one_line(str(row.get("message", "")), 300)
     if message and row["shown"] in ("paused", "failed"):
         lines.append(f"  {message}")
-    lines += [f"  {line}" for line in waiting_lines(row.get("waiting") or [], row.get("waitingCount", 0), when)]
+    how = "under way" if row["shown"] in LIVING else "uncertain"
+    lines += [f"  {line}" for line in waiting_lines(row.get("waiting") or [], row.get("waitingCount", 0), when, how)]
     words = ("next:", "or:  ")
     lines += [f"  {words[min(number, 1)]} {step}" for number, step in enumerate(next_steps(row, run))]
     return lines

@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 
 from clew.cli.desk import Desk, attend
@@ -45,6 +47,25 @@ def test_ctrl_c_outside_of_a_leg_is_130(capsys: pytest.CaptureFixture[str]) -> N
     ended = attend(Options(), deed)
 
     assert (130, "interrupted\n") == (ended, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (PermissionError(errno.EACCES, "denied"), 13),
+        (OSError(errno.ENOSPC, "full"), 13),
+        (OSError(errno.EBADF, "oh"), 1),
+    ],
+)
+def test_what_the_machine_refuses_is_no_fault_of_ours(fault: OSError, code: int) -> None:
+    """A full disk behind stdout or a folder that may not be looked into: nobody has to report a bug."""
+
+    def deed(desk: Desk) -> int:
+        raise fault
+
+    ended = attend(Options(), deed)
+
+    assert code == ended
 
 
 @pytest.mark.parametrize(("verbose", "shown"), [(0, False), (2, True)])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.cli.loading import load_agent, recorded_agent
+from clew.cli.loading import load_agent, load_recorded, recorded_agent
 from clew.errors import Usage
 
 TEXT = """
@@ -117,6 +117,15 @@ def test_a_recorded_agent_is_below_the_home_s_parent(tmp_path: Path) -> None:
     target = recorded_agent("examples/agent.py:settle", tmp_path, "k3f")
 
     assert f"{tmp_path.resolve() / 'examples' / 'agent.py'}:settle" == target
+
+
+@pytest.mark.parametrize("recorded", ["moved.py:declared", "crew_of_loading.py:nobody"])
+def test_a_recorded_agent_that_is_gone_is_asked_for(folder: Path, recorded: str) -> None:
+    """It was moved or renamed; that the run names it is no help, `--agent` is."""
+    with pytest.raises(Usage) as caught:
+        load_recorded(recorded, folder, "k3f")
+
+    assert caught.value.next.startswith("Say where it is now: `clew resume k3f --agent FILE:AGENT`.")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_run_is_shown_on_a_page(home: clew.Home, typed: Typed) -> None:
 
     assert lines[0].startswith("PAUSED  bbb-1")
     assert any(line.startswith("  journal  ") for line in lines)
-    assert "  or:   clew resume bbb  asks the tool's probe, if it has one" == lines[-1]
+    assert "  or:   clew resume bbb  asks its probe or repeats it, where its tool is declared so" == lines[-1]
 
 
 def test_a_run_as_json_is_its_snapshot(home: clew.Home, typed: Typed) -> None:
@@ -203,6 +203,17 @@ def test_a_flipped_byte_is_found_and_named(home: clew.Home, typed: Typed) -> Non
     assert one.error["facts"]["line"] == 1
     assert ["CORRUPT", "next:", "OK"] == [line.split()[0] for line in every.out.splitlines()]
     assert [True, False] == ["error" in verdict for verdict in told.json]
+
+
+def test_a_journal_that_may_not_be_opened_is_not_said_to_be_damaged(home: clew.Home, typed: Typed) -> None:
+    """Whoever reads CORRUPT looks for a copy; here only access is missing, and the exit code says the same."""
+    journal = Path(home.reader.store.locate("aaa-1"))
+    journal.rename(journal.with_suffix(".kept"))
+    journal.symlink_to(journal.with_suffix(".kept"))
+
+    done = typed("verify")
+
+    assert (4, ["UNREADABLE", "next:", "OK"]) == (done.code, [line.split()[0] for line in done.out.splitlines()])
 
 
 def test_a_run_that_cannot_be_read_is_a_row_like_any_other(home: clew.Home, typed: Typed) -> None:

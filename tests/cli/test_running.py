@@ -32,6 +32,7 @@ def test_a_run_as_json_is_one_object(shell: Shell) -> None:
         "runId": "mine",
         "state": "completed",
         "reason": None,
+        "message": "",
         "exit": 0,
         "output": "T-1",
         "waiting": [],
@@ -100,6 +101,22 @@ def test_an_agent_that_raises_pauses_and_shows_its_traceback_on_demand(shell: Sh
     assert 22 == done.code
     assert 'raise ValueError("a bug")' in done.err
     assert "next: mend the agent, then clew resume" in done.err
+
+
+def test_why_an_agent_raised_is_in_the_json_too(shell: Shell) -> None:
+    """A program that only learns `agent_error` has to ask again."""
+    done = shell("run", "agent.py:buggy", "--json")
+
+    assert (22, "ValueError: a bug") == (done.code, done.json["message"])
+
+
+def test_an_error_of_ours_in_the_agent_keeps_its_next_step(shell: Shell) -> None:
+    """The state's advice is to mend the agent; the error's says how."""
+    (shell.folder / "wrong.py").write_text("def agent(run, prompt):\n    return run.call('payy')\n", "utf-8")
+
+    done = shell("run", "wrong.py:agent")
+
+    assert "  hint: Declare it with the agent: @clew.agent(tools=[…]).\n" in done.err
 
 
 def test_on_error_fail_ends_the_run(shell: Shell) -> None:

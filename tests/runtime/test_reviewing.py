@@ -64,7 +64,7 @@ def test_an_answered_effect_is_not_open() -> None:
     scribe.say(*started(facts()))
     scribe.say(*returned(facts()))
 
-    assert "nothing_to_settle" == code_of(check_open, scribe.state, pick_call(scribe.state, "pay-1"))
+    assert "nothing_to_settle" == code_of(check_open, scribe.state, pick_call(scribe.state, "pay-1"), clew.Happened())
 
 
 def test_a_settled_attempt_is_not_settled_again() -> None:
@@ -74,7 +74,7 @@ def test_a_settled_attempt_is_not_settled_again() -> None:
     scribe.say(review(facts(), "happened"))
 
     with pytest.raises(clew.Refused, match="happened by 'ann'") as caught:
-        check_open(scribe.state, pick_call(scribe.state, "pay-1"))
+        check_open(scribe.state, pick_call(scribe.state, "pay-1"), clew.Happened())
 
     assert "review_conflict" == caught.value.code
 

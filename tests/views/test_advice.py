@@ -14,7 +14,7 @@ SHOWN = (
     "unreadable",
 )  # fmt: skip
 SETTLE = "clew settle k3f happened|did-not-happen --by … --reason …"
-PROBE = "clew resume k3f  asks the tool's probe, if it has one"
+PROBE = "clew resume k3f  asks its probe or repeats it, where its tool is declared so"
 
 
 def test_every_state_has_words() -> None:

@@ -19,7 +19,7 @@ def test_a_dead_run_reads_as_the_design_promises() -> None:
         "INTERRUPTED  k3f9x2-261129  settle orders.csv   writer pid 812 on vm gone since 13:54",
         "  1 effect uncertain: pay order=1042 cents=4200 (started 13:54:02, no answer)",
         "  next: clew settle k3f happened|did-not-happen --by … --reason …",
-        "  or:   clew resume k3f  asks the tool's probe, if it has one",
+        "  or:   clew resume k3f  asks its probe or repeats it, where its tool is declared so",
     ] == lines
 
 
@@ -61,6 +61,14 @@ def test_every_state_has_its_headline(changed: dict, expected: str) -> None:
     lines = block(changed, "k3f", WHEN)
 
     assert expected == lines[0]
+
+
+@pytest.mark.parametrize("shown", ["running", "stopped", "aborting"])
+def test_a_call_of_a_living_run_is_under_way(shown: str) -> None:
+    """Nothing is in doubt while the process that knows is there."""
+    lines = block(row(shown, **waiting(effect())), "k3f", WHEN)
+
+    assert "  1 effect under way: pay order=1042 cents=4200 (started 13:54:02, no answer)" == lines[1]
 
 
 @pytest.mark.parametrize("shown", list(STATES))

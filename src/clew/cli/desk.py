@@ -1,18 +1,22 @@
 """What every command has at hand: the screen, the home, the reader's clock; and how a command ends."""
 
 import contextlib
+import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from clew.cli.screen import Options, Screen
 from clew.core.records import Record
-from clew.errors import ClewError
+from clew.errors import ClewError, Storage
 from clew.runtime.home import Home
 from clew.runtime.recovery import Takeover
 from clew.views.plain import When
 from clew.views.rows import block, short_names
 from clew.views.timeline import proof_lines
+
+_REFUSALS: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,23 @@ def attend(options: Options, deed: Callable[[Desk], int | None]) -> int:
     except KeyboardInterrupt:
         screen.tell("interrupted")
         return 130
+    except OSError as fault:
+        refused = _refused(fault) if fault.errno in _REFUSALS else _our_fault(fault)
+        screen.fail(refused)
+        return refused.exit_code
     except Exception as fault:  # noqa: BLE001  # the last line of defence: a fault of ours is told as one
         screen.fail(_our_fault(fault))
         return 1
+
+
+def _refused(fault: OSError) -> ClewError:
+    error = Storage(
+        f"the machine refused: {fault}",
+        code="machine_refused",
+        next="Give this user access to what is named, or free space where the answer goes; then do it again.",
+    )
+    error.__cause__ = fault
+    return error
 
 
 def _our_fault(fault: Exception) -> ClewError:

@@ -104,12 +104,12 @@ def verify(desk: Desk, run: str | None) -> int:
         found = home.verify(run)
         desk.screen.answer_json(found) if desk.options.json else desk.screen.answer_lines([verdict_line(found)])
         return EXIT_CORRUPT if found["missingBlobs"] else 0
-    found = [_verdict(home, run_id) for run_id in sorted(home.reader.store.ids())]
-    verdicts, exits = [verdict for verdict, _ in found], [code for _, code in found]
+    judged = [_verdict(home, run_id) for run_id in sorted(home.reader.store.ids())]
+    verdicts, exits = [verdict for verdict, _ in judged], [code for _, code in judged]
     if desk.options.json:
         desk.screen.answer_json(verdicts)
     else:
-        desk.screen.answer_lines(line for verdict, code in found for line in _verdict_lines(verdict, code))
+        desk.screen.answer_lines(line for verdict, code in judged for line in _verdict_lines(verdict, code))
     return EXIT_CORRUPT if EXIT_CORRUPT in exits else max(exits, default=0)
 
 

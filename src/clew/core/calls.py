@@ -34,6 +34,7 @@ class CallState(msgspec.Struct, frozen=True, gc=False):
     one key nothing may follow that receipt.
 
     `position` is where its `tool_call` stands; `started_ms` when the last attempt opened (milliseconds since 1970);
+    `since_ms` when the first of those did that nobody can vouch for: from then on the other side may know the key;
     `redacted` says that the recorded arguments are not the true ones; `persistence` that a committed attempt's answer
     could not be kept (`failed`) or must not be (`withheld`: the tool is secret).
     """
@@ -50,6 +51,7 @@ class CallState(msgspec.Struct, frozen=True, gc=False):
     attempt: int = 0
     status: str = ""
     started_ms: int = 0
+    since_ms: int = 0
     review: Review | None = None
     answer: AnswerRef | None = None
     persistence: str = ""
@@ -101,7 +103,10 @@ def received(call: CallState, attempt: int, event: dict[str, Any], at_ms: int) -
     status = event.get("status")
     if status == "started":
         _check_start(call, attempt)
-        return msgspec.structs.replace(call, attempt=attempt, status="started", started_ms=at_ms, review=None)
+        since = call.since_ms if call.open else at_ms
+        return msgspec.structs.replace(
+            call, attempt=attempt, status="started", started_ms=at_ms, since_ms=since, review=None
+        )
     if type(status) is not str or attempt != max(call.attempt, 1) or not may_follow(call.status, status):
         last = f"{call.status or 'nothing'!r} of attempt {call.attempt}"
         raise Illegal(f"receipt {status!r} of attempt {attempt} cannot follow {last}", "effect_receipt_conflict")

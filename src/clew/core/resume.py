@@ -246,7 +246,8 @@ def _repeatable(call: CallState, offered: Offered, at_ms: int) -> bool:
         return False
     if offered.window_s is None:
         return call.capability.effect == "workspace"
-    return 0 <= at_ms - call.started_ms <= offered.window_s * 1000
+    since_ms = call.since_ms or call.started_ms
+    return since_ms <= call.started_ms <= at_ms <= since_ms + offered.window_s * 1000
 
 
 def _check_ours(state: RunState) -> None:

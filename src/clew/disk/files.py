@@ -26,7 +26,8 @@ if sys.platform == "win32":
     _BASE = os.O_BINARY | os.O_NOINHERIT
 else:
     _BASE = os.O_CLOEXEC | os.O_NOFOLLOW
-READ = _BASE | os.O_RDONLY
+# Opening a pipe that somebody put in the place of a file would wait for its writer.
+READ = _BASE | os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
 APPEND = _BASE | os.O_RDWR | os.O_APPEND
 _BORN = APPEND | os.O_CREAT | os.O_EXCL
 

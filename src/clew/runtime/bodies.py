@@ -9,11 +9,14 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, Final
 
-from clew.core.jsonable import record_result
+import msgspec
+
+from clew.core.jsonable import record_result, to_json
 from clew.core.needs import Cancelled, Outcome, Raised, Returned
 from clew.core.redact import Redactor
 from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
-from clew.errors import NothingHappened
+from clew.errors import NothingHappened, Usage
+from clew.runtime.living import is_running, running
 from clew.runtime.place import HERE, Place
 from clew.runtime.pool import in_own_thread, through
 from clew.runtime.tools import Call, Failed, ProbeBody, Tool, unfinished
@@ -100,12 +103,12 @@ async def run_async(
     token = HERE.set(Place(call.run_id, in_tool=True))
     try:
         if tool.is_async and tool.timeout_s is None:
-            return await _contained(tool, work, redactor), None
+            return await _contained(tool, call, work, redactor), None
         ended: asyncio.Future[Outcome]
         if tool.is_async:
-            ended = asyncio.ensure_future(_contained(tool, work, redactor))
+            ended = asyncio.ensure_future(_contained(tool, call, work, redactor))
         else:
-            ended = in_own_thread(lambda: _contained_sync(tool, work, redactor), tool.name)
+            ended = in_own_thread(lambda: _contained_sync(tool, call, work, redactor), tool.name)
     except asyncio.CancelledError as cancelled:
         return Cancelled(), cancelled
     finally:
@@ -113,19 +116,23 @@ async def run_async(
     return await _within_its_time(tool, ended, late)
 
 
-async def _contained(tool: Tool, work: Callable[[], Any], redactor: Redactor) -> Outcome:
+async def _contained(tool: Tool, call: Call, work: Callable[[], Any], redactor: Redactor) -> Outcome:
     """What a coroutine's end says; only a cancellation goes on."""
     try:
-        return known(tool, await work(), redactor)
+        with running(call.key, call.attempt):
+            value = await work()
+        return known(tool, value, redactor)
     except asyncio.CancelledError:
         raise
     except BaseException as fault:  # noqa: BLE001  # whatever it raises, that is what is known
         return unknown(tool, fault, redactor)
 
 
-def _contained_sync(tool: Tool, work: Callable[[], Any], redactor: Redactor) -> Outcome:
+def _contained_sync(tool: Tool, call: Call, work: Callable[[], Any], redactor: Redactor) -> Outcome:
     try:
-        return known(tool, work(), redactor)
+        with running(call.key, call.attempt):
+            value = work()
+        return known(tool, value, redactor)
     except BaseException as fault:  # noqa: BLE001  # whatever it raises, that is what is known
         return unknown(tool, fault, redactor)
 
@@ -163,16 +170,17 @@ def run_sync(tool: Tool, call: Call, arguments: dict[str, Any], redactor: Redact
     body: Callable[[], Any] = (lambda: blocking(work())) if tool.is_async else work
     token = HERE.set(Place(call.run_id, in_tool=True))
     try:
-        if tool.timeout_s is None and not (tool.is_async and _a_loop_runs_here()):
-            return _contained_sync(tool, body, redactor)
-        return _wait_for(tool, body, redactor, late)
+        if tool.timeout_s is None and not (tool.is_async and a_loop_runs_here()):
+            return _contained_sync(tool, call, body, redactor)
+        return _wait_for(tool, call, body, redactor, late)
     except KeyboardInterrupt:
         return Cancelled()
     finally:
         HERE.reset(token)
 
 
-def _a_loop_runs_here() -> bool:
+def a_loop_runs_here() -> bool:
+    """Does an event loop run in this thread?"""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -180,14 +188,14 @@ def _a_loop_runs_here() -> bool:
     return True
 
 
-def _wait_for(tool: Tool, body: Callable[[], Any], redactor: Redactor, late: Late) -> Outcome:
+def _wait_for(tool: Tool, call: Call, body: Callable[[], Any], redactor: Redactor, late: Late) -> Outcome:
     """In a daemon thread; after its time the thread is left behind and its end, if it comes, is handed to `late`."""
     ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
     given_up = threading.Event()
     context = contextvars.copy_context()
 
     def in_thread() -> None:
-        outcome = context.run(_contained_sync, tool, body, redactor)
+        outcome = context.run(_contained_sync, tool, call, body, redactor)
         ended.put(outcome)
         if given_up.is_set():
             late(outcome)

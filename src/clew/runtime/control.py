@@ -17,7 +17,7 @@ from clew.core.needs import Append, Closing
 from clew.core.review import GiveUp
 from clew.errors import ClewError, Storage, Usage
 from clew.runtime.gate import Gate
-from clew.runtime.reviewing import Walking, check_open, evidence_of, pick_call, settlement_of, settling
+from clew.runtime.reviewing import Said, Walking, check_open, evidence_of, pick_call, settlement_of, settling
 from clew.stores.base import Command, CommandAnswer, RunStore
 
 POLL_S = 0.2
@@ -49,7 +49,7 @@ class Control:
         """The commands without an answer; none while the inbox cannot be read, for the run does not depend on it."""
         try:
             return self.gate.store.pending(self.gate.journal.state.run_id)
-        except Storage:
+        except ClewError:
             return ()
 
     def applying(self, commands: Sequence[Command]) -> Iterator[Walking]:
@@ -60,7 +60,7 @@ class Control:
         """Answer where the senders look. What cannot be written now is answered at a later look."""
         answers, self.answers = self.answers, []
         for answer in answers:
-            with suppress(Storage):
+            with suppress(ClewError):
                 self.gate.store.answer(self.gate.journal.state.run_id, answer)
 
     def _apply(self, command: Command) -> Walking:
@@ -85,6 +85,7 @@ class Control:
         self.answers.append(CommandAnswer(command.control_id, status, reason))
 
     def _act(self, command: Command) -> Walking:
+        Said(command.by, command.reason)
         gate = self.gate
         if command.type == "pause":
             gate.close(Closing("pause_requested", f"by {command.by}: {command.reason}"))
@@ -103,14 +104,14 @@ class Control:
         gate, arguments = self.gate, command.arguments
         state = gate.journal.state
         call = pick_call(state, str(arguments.get("call", "")))
-        check_open(state, call)
+        verdict, evidence = settlement_of(arguments), evidence_of(arguments)
+        check_open(state, call, verdict, gate.blobs.has)
         if call.key in gate.flying:
             raise Usage(
                 f"{call.key!r} is under way right now",
                 code="effect_under_way",
                 next="Wait until the run has paused, then settle it.",
             )
-        verdict, evidence = settlement_of(arguments), evidence_of(arguments)
         yield from settling(state.run_id, call, verdict, by=command.by, reason=command.reason, evidence=evidence)
         if isinstance(verdict, GiveUp):
             gate.given_up = True
@@ -126,7 +127,7 @@ def _repeated(known: dict[str, Any], said: str) -> str:
 
 def reject_rest(store: RunStore, run_id: str, why: str) -> None:
     """Answer what still waits in the inbox of a run that has ended; its journal takes no more commands."""
-    with suppress(Storage):
+    with suppress(ClewError):
         for command in store.pending(run_id):
             store.answer(run_id, CommandAnswer(command.control_id, "rejected", why))
 
@@ -146,6 +147,12 @@ def handlers(gate: Gate, notice: Callable[[str], None] | None) -> Iterator[None]
         yield
         return
 
+    def tell(words: str) -> None:
+        # Whatever it raises would strike the code that the signal met, a write to the journal among it.
+        with suppress(Exception):
+            if notice is not None:
+                notice(words)
+
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         gate.interrupts += 1
         if gate.interrupts > 1:
@@ -155,13 +162,11 @@ def handlers(gate: Gate, notice: Callable[[str], None] | None) -> Iterator[None]
                 raise KeyboardInterrupt
             return
         gate.close(Closing("interrupted"))
-        if notice is not None:
-            notice("pausing at the next safe point; press Ctrl-C again to abort")
+        tell("pausing at the next safe point; press Ctrl-C again to abort")
 
     def on_terminate(number: int, frame: FrameType | None) -> None:
         gate.close(Closing("terminated"))
-        if notice is not None:
-            notice("terminated: pausing at the next safe point")
+        tell("terminated: pausing at the next safe point")
 
     wanted = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_terminate}
     before = {number: signal.signal(number, handler) for number, handler in wanted.items()}

@@ -21,7 +21,7 @@ from clew.core.needs import (
 )
 from clew.core.review import CannotTell, Verdict
 from clew.errors import Stop
-from clew.runtime.bodies import probe_async, probe_sync, run_async, run_sync
+from clew.runtime.bodies import probe_async, probe_sync, recordable, run_async, run_sync
 from clew.runtime.gate import Gate
 from clew.runtime.pool import SYNCS, through
 from clew.runtime.tickets import Ticket
@@ -95,7 +95,7 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
         late = gate.returned_late(ticket, need.attempt)
         return run_sync(ticket.tool, gate.call_of(ticket, need.attempt), ticket.arguments, gate.redactor, late)
     if isinstance(need, Probe):
-        return gate.said(_asked_sync(gate, ticket, need))
+        return _asked_sync(gate, ticket, need)
     if isinstance(need, Wait):
         return gate.journal.clock.sleep(need.seconds)
     return gate.save(need.data) if isinstance(need, Save) else _at_once(gate, ticket, need)
@@ -120,7 +120,10 @@ def _stopped(gate: Gate, ticket: Ticket, need: Need) -> Any:
 
 def _asked_sync(gate: Gate, ticket: Ticket, need: Probe) -> Verdict:
     probe = ticket.tool.probe
-    return _NO_PROBE if probe is None else probe_sync(probe, gate.call_of(ticket, need.attempt))
+    if probe is None:
+        return _NO_PROBE
+    call = gate.call_of(ticket, need.attempt)
+    return recordable(probe_sync(probe, call), call, gate.redactor)
 
 
 async def pass_async(gate: Gate, ticket: Ticket) -> Any:
@@ -175,8 +178,9 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
     if isinstance(need, Probe):
         if ticket.tool.probe is None:
             return _NO_PROBE, None
-        verdict, met = await probe_async(ticket.tool.probe, gate.call_of(ticket, need.attempt))
-        return gate.said(verdict), met
+        call = gate.call_of(ticket, need.attempt)
+        verdict, met = await probe_async(ticket.tool.probe, call)
+        return recordable(verdict, call, gate.redactor), met
     if isinstance(need, Wait):
         return await _waited(gate, need.seconds)
     if isinstance(need, Save):

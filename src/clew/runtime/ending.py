@@ -16,7 +16,7 @@ from clew.core.outcome import PERSON_REASONS, Outcome, effect_row
 from clew.core.review import Happened
 from clew.core.state import RunState
 from clew.core.times import format_ms
-from clew.errors import Stop, Storage
+from clew.errors import ClewError, Stop, Storage
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
 from clew.runtime.recovery import fail_sayings
@@ -121,7 +121,7 @@ def broken(gate: Gate) -> Storage:
 
 def publish(journal: Journal) -> None:
     """Publish how far the journal is. What cannot be written is left: an older head is still a true lower bound."""
-    with suppress(Storage):
+    with suppress(ClewError):
         journal.publish_head(row(journal.state))
 
 

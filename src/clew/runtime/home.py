@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from clew.core.budget import RunBudget
+from clew.core.canon import fingerprint
 from clew.core.ids import check_id, new_run_id, split_key
 from clew.core.jsonable import to_json
 from clew.core.needs import Closing
@@ -17,6 +18,7 @@ from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
 from clew.core.state import RunState
 from clew.errors import NotFound, Refused, Usage
+from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.clock import Clock, SystemClock, day_text
 from clew.runtime.commanding import abort_run, pause_run
 from clew.runtime.ending import Policy
@@ -73,15 +75,16 @@ class Home:
                 code="invalid_takeover",
                 next="Say takeover='proven' to go on after provably dead owners, or leave it out.",
             )
-        self.path = Path(path) if path is not None else find_home() or Path(FOLDER)
+        # Absolute from the beginning, for tools may change the current folder.
+        self.path = (Path(path) if path is not None else find_home() or Path(FOLDER)).absolute()
         self._in_files = store is None
-        base = self.path.absolute().parent
+        base = self.path.parent
         self._parts = HomeParts(
             store=store or FileRunStore(self.path),
             blobs=blobs or FileBlobStore(self.path),
             clock=clock or SystemClock(),
             base=base,
-            workspace=Path(workspace) if workspace is not None else base,
+            workspace=Path(workspace).absolute() if workspace is not None else base,
             takeover=takeover,
             workspaces=lambda root: FileWorkspace(Path(root), home=self.path),
         )
@@ -134,7 +137,7 @@ class Home:
         notice: Callable[[str], None] | None = None, watch: Watcher | None = None,
     ) -> RunResult:  # fmt: skip
         """As `run`, from plain code; a plain agent gets a `SyncRun` and runs in this thread."""
-        found = as_agent(agent)
+        found = _callable_here(as_agent(agent))
         orders = _orders(on_error, on_limit, signals, notice, watch)
         return self._live_sync(found, input, self._starting(found, input, run_id, budget)(), orders)
 
@@ -177,7 +180,7 @@ class Home:
             state = self.reader.see(check_id(run_id)).state
         except NotFound:
             return None
-        if state.input != to_json(prompt):
+        if fingerprint(state.input) != fingerprint(to_json(prompt)):
             raise Refused(
                 f"run {run_id!r} was started with another input",
                 code="resume_input_mismatch",
@@ -216,7 +219,7 @@ class Home:
         watch: Watcher | None = None,
     ) -> RunResult:  # fmt: skip
         """As `resume`, from plain code."""
-        found = as_agent(agent)
+        found = _callable_here(as_agent(agent))
         opened = reopen_run(self._parts, found, check_id(run_id), _wanted(plan, input, budget, accept_config))
         return self._live_sync(found, opened.state.input, opened, _orders(on_error, on_limit, signals, notice, watch))
 
@@ -334,6 +337,18 @@ class Home:
     def verify(self, run: str) -> dict[str, Any]:
         """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed."""
         return self.reader.verify(self.find(run))
+
+
+def _callable_here(agent: Agent) -> Agent:
+    """An agent that plain code may run here. `Usage` (`event_loop_running`) before anything was touched."""
+    if agent.is_async and a_loop_runs_here():
+        raise Usage(
+            f"agent {agent.name!r} is async, and an event loop runs here already",
+            code="event_loop_running",
+            next="Await home.run or home.resume instead.",
+            agent=agent.name,
+        )
+    return agent
 
 
 def _orders(

@@ -49,6 +49,7 @@ class Journal:
         self._watcher: Watcher | None = None
         self._counter = used
         self._turn = threading.Lock()
+        self._writing = threading.RLock()
         self._queue: asyncio.Future[None] | None = None
 
     def new_id(self) -> str:
@@ -128,7 +129,8 @@ class Journal:
 
     def _write(self, composed: Composed, starts: bool) -> None:
         try:
-            self.writer.append(composed.batch, starts_effect=starts)
+            with self._writing:
+                self.writer.append(composed.batch, starts_effect=starts)
         except BaseException as fault:
             self.fault = fault
             raise
@@ -165,5 +167,6 @@ class Journal:
         self.writer.publish_head(Head(state.sequence, state.chain, self.writer.size_bytes, row))
 
     def close(self) -> None:
-        """Let the journal go."""
-        self.writer.close()
+        """Let the journal go, when nobody writes: a descriptor that is closed may be another file's in a moment."""
+        with self._writing:
+            self.writer.close()

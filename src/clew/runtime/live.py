@@ -11,7 +11,7 @@ import msgspec
 from clew.core.needs import Closing, GaveUp
 from clew.core.resume import ResumePlan
 from clew.core.state import RunState
-from clew.errors import ClewError
+from clew.errors import ClewError, Refused
 from clew.runtime.control import POLL_S, Control, handlers, reject_rest, request_abort, wake
 from clew.runtime.drivers import drive_async, drive_sync
 from clew.runtime.ending import Ended, Policy, broken, end_sayings, late_returns, publish
@@ -146,23 +146,51 @@ def _steer_sync(gate: Gate, control: Control) -> None:
     control.post()
 
 
+def _land(gate: Gate) -> None:
+    """Wait for what threads of the agent have begun; what they begin after that comes too late."""
+    landed = threading.Event()
+    gate.on_close = landed.set
+    _until_landed(gate, landed)
+    gate.ended = True
+    _until_landed(gate, landed)
+
+
+def _until_landed(gate: Gate, landed: threading.Event) -> None:
+    while gate.in_flight and not gate.aborting:
+        landed.wait(POLL_S)
+        landed.clear()
+        gate.poll()
+
+
 def _end_sync(gate: Gate, control: Control, ended: Ended, policy: Policy) -> None:
+    _land(gate)
     if gate.fault is not None:
         return
     gate.agent_fault = ended.fault
     drive_sync(gate, NOBODY, late_returns(gate))
     _steer_sync(gate, control)
-    gate.journal.append(end_sayings(gate, ended, policy))
+    try:
+        gate.journal.append(end_sayings(gate, ended, policy))
+    except Refused as fault:
+        gate.journal.append(end_sayings(gate, _too_much(gate, fault), policy))
+
+
+def _too_much(gate: Gate, fault: Refused) -> Ended:
+    """The agent's output does not fit into an append; nothing of it was written, and nothing is lost by saying so."""
+    gate.agent_fault = fault
+    return Ended(fault=fault)
 
 
 def _leave(gate: Gate) -> LegEnd:
     """Publish the head, answer who comes too late, and let the journal go; a broken leg raises."""
     state = gate.journal.state
-    if gate.fault is None:
-        publish(gate.journal)
-    if state.finish is not None:
-        reject_rest(gate.store, state.run_id, f"the run is {state.state}")
-    end_leg(gate.journal)
+    try:
+        if gate.fault is None:
+            publish(gate.journal)
+        if state.finish is not None:
+            reject_rest(gate.store, state.run_id, f"the run is {state.state}")
+    finally:
+        end_leg(gate.journal)
     if gate.fault is not None:
         error = broken(gate)
         raise error from (error.__cause__ if error is gate.fault else gate.fault)
@@ -270,6 +298,7 @@ async def _body_async(
             task.cancel()
         if gate.aborting:
             met = await _abort(gate, task) or met
+    gate.ended = True
     ended, struck = await _take_leave(gate, task)
     return ended, met or struck
 
@@ -352,7 +381,10 @@ async def _end_async(gate: Gate, control: Control, ended: Ended, policy: Policy)
     gate.agent_fault = ended.fault
     _, met = await drive_async(gate, NOBODY, late_returns(gate))
     struck = await _steer_async(gate, control)
-    late = await gate.journal.append_from_loop(end_sayings(gate, ended, policy))
+    try:
+        late = await gate.journal.append_from_loop(end_sayings(gate, ended, policy))
+    except Refused as fault:
+        late = await gate.journal.append_from_loop(end_sayings(gate, _too_much(gate, fault), policy))
     return met or struck or late
 
 

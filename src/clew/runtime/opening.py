@@ -20,6 +20,7 @@ from clew.runtime.clock import Clock
 from clew.runtime.ending import publish
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
+from clew.runtime.living import running_here
 from clew.runtime.reader import unreadable_blobs
 from clew.runtime.recovery import Reopened, Takeover, Waiver, end_leg, give_birth, unfinished_business
 from clew.runtime.reopening import blocked_reason, reopening
@@ -156,6 +157,7 @@ def facts_now(place: HomeParts, state: RunState, agent: Agent | None, wanted: Wa
         at_ms=place.clock.now_ms(),
         tools={} if agent is None else {name: tool.offered() for name, tool in agent.tools.items()},
         unreadable_blobs=unreadable_blobs(place.blobs, state),
+        living=running_here(),
         accept_config=wanted.accept_config is not None,
         input=msgspec.UNSET if wanted.prompt is msgspec.UNSET else to_json(wanted.prompt),
     )

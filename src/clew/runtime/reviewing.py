@@ -1,6 +1,6 @@
 """What a person says of an open effect: which one is meant, may it be settled, how that is recorded. No store here."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import msgspec
@@ -64,11 +64,14 @@ def pick_call(state: RunState, name: str | None) -> CallState:
     return waiting[0]
 
 
-def check_open(state: RunState, call: CallState) -> None:
-    """May this call's last attempt be settled?
+def check_open(
+    state: RunState, call: CallState, verdict: Settlement, kept: Callable[[str], bool] = lambda digest: False
+) -> None:
+    """May this call's last attempt be settled so? `kept`: are the bytes of this digest there and whole?
 
     Raises:
-        Refused: `review_conflict` when it is settled already; `nothing_to_settle` when it is not open.
+        Refused: `review_conflict` when it is settled already, or would contradict what is recorded;
+            `nothing_to_settle` when it is not open.
     """
     settled = call.settled_by
     if settled is not None:
@@ -79,9 +82,23 @@ def check_open(state: RunState, call: CallState) -> None:
             next="A settlement stands; a later attempt gets its own.",
             run=state.run_id,
         )
-    lost = call.answer is not None and call.answer.blob is not None
-    if not call.unsettled and not lost and call.persistence != "withheld":
+    if not call.unsettled and not _lost(call, kept):
         raise _nothing(state, f"{call.step_id!r} is not open (it is {call.status or 'not started'})")
+    given_up = isinstance(verdict, GiveUp) and call.unsettled
+    if call.status == "committed" and not isinstance(verdict, Happened) and not given_up:
+        raise Refused(
+            f"attempt {call.attempt} of {call.key!r} is committed: it happened, only its result is lost",
+            code="review_conflict",
+            next="Settle it as happened, with --result where somebody knows it.",
+            run=state.run_id,
+        )
+
+
+def _lost(call: CallState, kept: Callable[[str], bool]) -> bool:
+    """Is its result known to have been there, and is there no more?"""
+    if call.answer is None:
+        return call.persistence == "withheld"
+    return call.answer.blob is not None and not kept(call.answer.blob)
 
 
 def _nothing(state: RunState, why: str) -> Refused:

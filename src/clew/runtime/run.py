@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -170,7 +170,7 @@ class Run(_Recorded):
 
     def group(self, name: str = "group") -> "Group":
         """Calls side by side: `async with run.group() as g: g.call(pay, …)`; then `g.results`, in call order."""
-        return Group(self, self._step_id(name))
+        return Group(self, name)
 
 
 async def _asked(ask: Callable[[Any], Any], request: Any) -> Any:
@@ -186,7 +186,15 @@ class Handle:
 
     def __init__(self) -> None:
         self.value: Any = None
-        self.fault: BaseException | None = None
+        self.fault: BaseException | None = Usage(
+            "a call of a group has no answer yet, or was cancelled before it began",
+            code="group_not_ended",
+            next="Read results behind the `with` block of the group.",
+        )
+
+    def told(self, value: Any, fault: BaseException | None = None) -> None:
+        """It has ended."""
+        self.value, self.fault = value, fault
 
     def result(self) -> Any:
         """The answer, or its error raised."""
@@ -198,10 +206,14 @@ class Handle:
 class _Group:
     """Calls side by side, each judged alone: one that fails neither ends nor hides the others."""
 
-    def __init__(self, run: Any, step: str) -> None:
+    def __init__(self, run: Any, name: str) -> None:
         self._run = run
-        self._place = here(run.run_id).inside(step)
+        self._name = name
+        self._place = here(run.run_id)
         self._handles: list[Handle] = []
+
+    def _enter(self) -> None:
+        self._place = here(self._run.run_id).inside(self._run._step_id(self._name))
 
     @property
     def results(self) -> list[Any]:
@@ -224,17 +236,19 @@ class _Group:
 class Group(_Group):
     """A group of an async run."""
 
-    def __init__(self, run: Run, step: str) -> None:
-        super().__init__(run, step)
+    def __init__(self, run: Run, name: str) -> None:
+        super().__init__(run, name)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
+        await self._run._breathe()
+        self._enter()
         return self
 
     def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Handle:
         """Start one call; its place among its equals is given now, whenever it ends."""
         handle, ticket = self._ticket(tool, args, kwargs)
-        self._tasks.append(asyncio.ensure_future(_into(handle, pass_async(self._run._gate, ticket))))
+        self._tasks.append(asyncio.ensure_future(_into(handle, self._run._gate, ticket)))
         return handle
 
     async def __aexit__(
@@ -255,11 +269,11 @@ class Group(_Group):
             self._raise_stop()
 
 
-async def _into(handle: Handle, work: Coroutine[Any, Any, Any]) -> None:
+async def _into(handle: Handle, gate: Gate, ticket: Ticket) -> None:
     try:
-        handle.value = await work
+        handle.told(await pass_async(gate, ticket))
     except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
-        handle.fault = fault
+        handle.told(None, fault)
 
 
 class SyncRun(_Recorded):
@@ -311,17 +325,18 @@ class SyncRun(_Recorded):
 
     def group(self, name: str = "group") -> "SyncGroup":
         """Calls side by side, each in a thread: `with run.group() as g: g.call(pay, …)`; then `g.results`."""
-        return SyncGroup(self, self._step_id(name))
+        return SyncGroup(self, name)
 
 
 class SyncGroup(_Group):
     """A group of a plain run."""
 
-    def __init__(self, run: SyncRun, step: str) -> None:
-        super().__init__(run, step)
+    def __init__(self, run: SyncRun, name: str) -> None:
+        super().__init__(run, name)
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
+        self._enter()
         return self
 
     def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Handle:
@@ -331,9 +346,9 @@ class SyncGroup(_Group):
 
         def body() -> None:
             try:
-                handle.value = context.run(pass_sync, self._run._gate, ticket)
+                handle.told(context.run(pass_sync, self._run._gate, ticket))
             except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
-                handle.fault = fault
+                handle.told(None, fault)
 
         thread = threading.Thread(target=body, name=f"clew-{ticket.facts.step_id}", daemon=True)
         self._threads.append(thread)

@@ -46,14 +46,18 @@ def _settle_under_lock(
         opened = _finished_first(place, Reopened(place.store, place.clock, writer, "settle"))
         writer = opened.writer
         call = pick_call(opened.state, name)
-        check_open(opened.state, call)
+        check_open(opened.state, call, verdict, place.blobs.has)
         opened.take_over(place.takeover)
         journal = opened.begin()
     except BaseException:
         writer.close()
         raise
     try:
-        _record(place, journal, call, verdict, said)
+        try:
+            _record(place, journal, call, verdict, said)
+        except ClewError:
+            _close(place, journal, given_up=False)
+            raise
         _close(place, journal, given_up=isinstance(verdict, GiveUp))
     finally:
         end_leg(journal)

@@ -7,6 +7,7 @@ import msgspec
 
 from clew.core.ids import check_id
 from clew.disk import files
+from clew.errors import ClewError
 from clew.stores.base import Command, CommandAnswer
 from clew.stores.refusals import control_conflict, corrupt_file
 
@@ -44,17 +45,12 @@ class FileInbox:
 
     def pending(self) -> list[Command]:
         """Readable commands without an answer, by control id."""
-        found = []
-        for name in self._unanswered():
-            command = self._read(self._path(name, _COMMAND))
-            if command is not None:
-                found.append(command)
-        return found
+        found = (self._read(path) for path in self._unanswered())
+        return [command for command in found if command is not None]
 
     def unreadable(self) -> list[str]:
         """Paths of command files that hold no command of this run under their id. They stay where they are."""
-        paths = [self._path(name, _COMMAND) for name in self._unanswered()]
-        return [str(path) for path in paths if self._read(path) is None]
+        return [str(path) for path in self._unanswered() if self._read(path) is None]
 
     def answer(self, answer: CommandAnswer) -> None:
         """Publish an answer; a later one replaces it (accepted, then applied)."""
@@ -78,16 +74,19 @@ class FileInbox:
         except ValueError as error:
             raise corrupt_file(str(path), "control_answer_corrupt", f"it holds no answer: {error}") from error
 
-    def _unanswered(self) -> Sequence[str]:
-        names = files.list_names(files.below(self._root, "runs", self._run_id, "inbox"))
+    def _unanswered(self) -> Sequence[Path]:
+        """Whatever lies there under the name of a command, a legal id or not."""
+        folder = files.below(self._root, "runs", self._run_id, "inbox")
+        names = files.list_names(folder)
         answered = {name.removesuffix(_ANSWER) for name in names if name.endswith(_ANSWER)}
         commands = {name.removesuffix(_COMMAND) for name in names if name.endswith(_COMMAND) and name.count(".") == 1}
-        return sorted(commands - answered)
+        return [folder / f"{name}{_COMMAND}" for name in sorted(commands - answered)]
 
     def _read(self, path: Path) -> Command | None:
         try:
+            check_id(path.name.removesuffix(_COMMAND), "control")
             command = _decode_command(files.read_bytes(path, _LIMIT) or b"")
-        except ValueError:
+        except (ValueError, ClewError):
             return None
         ours = command.run_id == self._run_id and command.control_id == path.name.removesuffix(_COMMAND)
         return command if ours else None

@@ -113,7 +113,7 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
     if shown not in ("interrupted", "paused"):
         return []
     if row.get("waitingCount"):
-        return [*_settling(row, run), f"clew resume {run}  asks the tool's probe, if it has one"]
+        return [*_settling(row, run), f"clew resume {run}  asks its probe or repeats it, where its tool is declared so"]
     reason = str(row.get("reason", ""))
     settled = reason in ("unknown_effect", "committed_effect_pending", "result_not_kept")
     known = None if shown == "interrupted" or settled else REASONS.get(reason)

@@ -627,3 +627,64 @@ def test_an_owner_is_what_the_leg_record_says() -> None:
     scribe = Scribe().born()
 
     assert owner(1) == scribe.state.legs[0].owner
+
+
+LOSS = {"accepted": "loss", "by": "ann", "reason": "the disk was swapped", "keptSequence": 6, "headSequence": 9}
+
+
+def plan_of(scribe: Scribe) -> list[tuple[str, str]]:
+    """What a resume would do with each call."""
+    plan = prepare_run_resume(scribe.state, None, Facts(0))
+    return [(step.step_id, step.decision) for step in plan.steps]
+
+
+@pytest.mark.parametrize("said", ["proposed", "did not happen"])
+def test_after_an_accepted_loss_a_missing_receipt_proves_nothing(said: str) -> None:
+    """Its start may be among the lost records: to start it again could pay twice (promise 2)."""
+    scribe = Scribe().born()
+    call = facts()
+    scribe.say(*proposed(call), *([] if said == "proposed" else started(call)[-1:]))
+    if said == "did not happen":
+        scribe.say(events.receipt(call, 1, "unknown"), review(call, "did_not_happen"))
+    before = plan_of(scribe)
+    scribe.opened("repair")
+    scribe.say(events.leg_ended(2))
+    scribe.say(resume(3, "repair", integrityWaived=LOSS))
+
+    assert ([("pay-1", "run")], [("pay-1", "review")]) == (before, plan_of(scribe))
+
+
+def test_after_an_accepted_loss_a_free_call_may_still_run() -> None:
+    """It changes nothing, however often it runs."""
+    scribe = Scribe().born()
+    scribe.say(*proposed(facts(1, resolve("look", "none"))))
+    scribe.opened("repair")
+    scribe.say(events.leg_ended(2))
+    scribe.say(resume(3, "repair", integrityWaived=LOSS))
+
+    assert ["run"] == [decision for _, decision in plan_of(scribe)]
+
+
+def test_an_open_attempt_stays_the_attempt_it_was_after_an_accepted_loss() -> None:
+    """It is in doubt already; a review must still be able to name it."""
+    scribe = Scribe().born()
+    scribe.say(*proposed(facts()), *started(facts())[-1:])
+    scribe.opened("repair")
+    scribe.say(events.leg_ended(2))
+    scribe.say(resume(3, "repair", integrityWaived=LOSS))
+    (call,) = scribe.state.calls.values()
+
+    assert (1, "started") == (call.attempt, call.status)
+
+
+@pytest.mark.parametrize(
+    "waived", [{"accepted": "config", "configParts": {"agent": "9" * 64}}, {"accepted": "other"}, 3]
+)
+def test_an_accepted_configuration_is_the_recorded_one_from_then_on(waived: object) -> None:
+    """Accepted once is enough; anything else that stands there accepts nothing."""
+    scribe = Scribe().born().opened("resume")
+    scribe.say(events.leg_ended(2))
+    scribe.say(resume(3, "resume", integrityWaived=waived))
+    expected = waived.get("configParts") if isinstance(waived, dict) else None
+
+    assert expected == scribe.state.accepted_parts

@@ -35,6 +35,7 @@ BARE = {
     "attempt": 0,
     "status": "not_started",
     "answered": False,
+    "repeatable": False,
 }
 
 

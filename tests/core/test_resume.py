@@ -771,3 +771,13 @@ def test_every_prefix_can_be_continued_by_its_own_program(path: Path) -> None:
         plan = prepare_run_resume(state, config, facts(input=state.input))
 
         assert (state.sequence, state.chain) == (plan.sequence, plan.chain)
+
+
+def test_a_configuration_that_a_person_accepted_is_no_change_any_more() -> None:
+    """The waiver is recorded once; to ask for it at every resume would train people to give it blindly."""
+    state = run(call())
+    other = Fingerprint("9" * 64, "c" * 64, "e" * 64)
+    before = other.changed_since(state)
+    state.accepted_parts = other.parts()
+
+    assert (["agent"], [], ["agent"]) == (before, other.changed_since(state), CONFIG.changed_since(state))

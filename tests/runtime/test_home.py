@@ -81,7 +81,7 @@ def test_a_home_is_found_upwards_like_git(tmp_path: Path, monkeypatch: pytest.Mo
     upwards = clew.Home().path
     monkeypatch.setenv("CLEW_HOME", "elsewhere")
 
-    assert (tmp_path / ".clew", Path("elsewhere")) == (upwards, clew.Home().path)
+    assert (tmp_path / ".clew", tmp_path / "a" / "b" / "elsewhere") == (upwards, clew.Home().path)
 
 
 def test_without_a_home_above_it_will_be_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_without_a_home_above_it_will_be_here(tmp_path: Path, monkeypatch: pytes
     monkeypatch.delenv("CLEW_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
 
-    assert (None, Path(".clew")) == (find_home(tmp_path), clew.Home().path)
+    assert (None, tmp_path / ".clew") == (find_home(tmp_path), clew.Home().path)
 
 
 @pytest.mark.parametrize("deed", ["find", "result", "verify", "plan"])

@@ -157,7 +157,10 @@ def test_an_accepted_configuration_is_a_recorded_waiver() -> None:
 
     waiver = resumes_of(home)[0]["integrityWaived"]
 
+    parts = waiver.pop("configParts")
+
     assert {"accepted": "config", "by": "ann", "reason": SAID.reason, "changed": ["config"]} == waiver
+    assert {"agent", "config", "policy"} == set(parts)
 
 
 def test_nothing_is_waived_where_nothing_changed() -> None:

@@ -13,6 +13,7 @@ from clew.runtime.reviewing import (
     after_the_end,
     as_arguments,
     as_json,
+    check_attempt,
     check_open,
     evidence_of,
     pick_call,
@@ -84,10 +85,23 @@ def test_a_settled_attempt_is_not_settled_again() -> None:
 )
 def test_a_settlement_survives_its_way_through_the_inbox(verdict: Any) -> None:
     """A result that is null and no result at all are different answers."""
-    carried = msgspec.json.decode(msgspec.json.encode(as_arguments("pay-1", verdict, SAID)))
+    scribe = Scribe().born()
+    scribe.say(*started(facts()))
+    call = pick_call(scribe.state, "pay-1")
+    carried = msgspec.json.decode(msgspec.json.encode(as_arguments(call, verdict, SAID)))
 
     assert verdict == settlement_of(carried)
     assert SAID.recorded() == evidence_of(carried)
+
+
+@pytest.mark.parametrize(("attempt", "code"), [(2, "review_conflict"), ("1", "review_conflict"), (1, "")])
+def test_what_was_found_out_of_one_attempt_settles_no_other(attempt: object, code: str) -> None:
+    """A command that waited in the inbox must not speak for a start that came after it."""
+    scribe = Scribe().born()
+    scribe.say(*started(facts()))
+    call = pick_call(scribe.state, "pay-1")
+
+    assert code == (code_of(check_attempt, call, attempt) if code else check_attempt(call, attempt) or "")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"outcome": "perhaps"}, {"outcome": None}])

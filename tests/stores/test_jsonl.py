@@ -76,7 +76,7 @@ def test_the_layout_is_the_documented_one(lab: FileLab, writer: FileRunWriter, h
     found = sorted(str(path.relative_to(lab.root)) for path in lab.root.rglob("*"))
 
     inbox = ["runs/r1/inbox", "runs/r1/inbox/c1.answer.json", "runs/r1/inbox/c1.json"]
-    assert found == ["runs", "runs/r1", "runs/r1.jsonl", "runs/r1/head.json", *inbox]
+    assert found == [".gitignore", "runs", "runs/r1", "runs/r1.jsonl", "runs/r1/head.json", *inbox]
 
 
 def test_folders_and_files_are_for_their_user_alone(lab: FileLab, writer: FileRunWriter, hand: Hand) -> None:
@@ -543,3 +543,17 @@ def test_after_a_real_failed_sync_the_device_is_believed_and_not_the_cache(dying
 
     heir.close()
     assert (codes, found) == (["durability_barrier_failed", "fact_ledger_poisoned"], acknowledged)
+
+
+def test_a_journal_that_became_empty_below_its_head_is_damage_not_absence(
+    lab: FileLab, writer: FileRunWriter, hand: Hand
+) -> None:
+    """To call it "no such run" would hide that all of it is lost."""
+    writer.publish_head(hand.head())
+    writer.close()
+    (lab.root / "runs" / "r1.jsonl").write_bytes(b"")
+
+    with pytest.raises(Corrupt) as caught:
+        list(lab.store.read("r1"))
+
+    assert "run_state_corrupt" == caught.value.code

@@ -6,7 +6,7 @@ import pytest
 from clew.cli.app import app
 from clew.core.outcome import EXIT_BY_REASON
 from clew.core.resume import Decision
-from clew.views.advice import DECISIONS, REASONS, STATES, WHY, next_steps, plan_lines, reason_text
+from clew.views.advice import DECISIONS, REASONS, RESULT_HINT, STATES, WHY, next_steps, plan_lines, reason_text
 from tests.views.samples import effect, row, waiting
 
 SHOWN = (
@@ -64,7 +64,7 @@ def test_an_open_effect_is_settled_or_asked_after(shown: str) -> None:
     """A person's word first, for the probe may not exist; never just: resume and see."""
     steps = next_steps(row(shown, reason="unknown_effect", **waiting(effect())), "k3f")
 
-    assert [SETTLE, PROBE] == steps
+    assert [SETTLE, PROBE, RESULT_HINT] == steps
 
 
 def test_with_several_open_effects_one_is_named() -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.ids import match_id
-from clew.views.advice import STATES
+from clew.views.advice import RESULT_HINT, STATES
 from clew.views.rows import block, blocks, label, short_names
 from tests.views.samples import WHEN, effect, row, waiting
 
@@ -20,6 +20,7 @@ def test_a_dead_run_reads_as_the_design_promises() -> None:
         "  1 effect uncertain: pay order=1042 cents=4200 (started 13:54:02, no answer)",
         "  next: clew settle k3f happened|did-not-happen --by … --reason …",
         "  or:   clew resume k3f  asks its probe or repeats it, where its tool is declared so",
+        f"        {RESULT_HINT}",
     ] == lines
 
 

@@ -149,6 +149,13 @@ def reviewed(call: CallState, attempt: object, review: Review) -> CallState:
     return msgspec.structs.replace(call, review=review)
 
 
+def doubted(call: CallState, at_ms: int) -> CallState:
+    """The call after a loss of records was accepted: a start, or its end, may be among them, so its attempt is open."""
+    if call.open:
+        return call
+    return msgspec.structs.replace(call, attempt=call.attempt + 1, status="unknown", started_ms=at_ms, review=None)
+
+
 def _brings_a_lost_result(call: CallState, review: Review) -> bool:
     """A result that was kept beside the journal, or not at all, may be given anew; nothing else about it may change."""
     lost = call.persistence == "withheld" if call.answer is None else call.answer.blob is not None

@@ -96,6 +96,21 @@ def _resume(state: RunState, record: Record, position: int) -> None:
         earlier = repaired.get("earlier")
         pieces = [repaired, *(earlier if type(earlier) is list else [])]
         state.named_pieces |= {str(piece.get("keptAs")) for piece in pieces if type(piece) is dict}
+    waived = record.payload.get("integrityWaived")
+    if type(waived) is dict:
+        _waive(state, waived, record)
+
+
+def _waive(state: RunState, waived: dict[str, Any], record: Record) -> None:
+    """What a person accepted. After a loss a missing receipt proves nothing: what might have started is in doubt."""
+    if waived.get("accepted") == "config" and type(waived.get("configParts")) is dict:
+        state.accepted_parts = waived["configParts"]
+    if waived.get("accepted") == "loss":
+        for slot, call in list(state.pending.items()):
+            if call.may_change_the_world:
+                doubtful = calls.doubted(call, parse_ms(record.timestamp) or 0)
+                state.calls.put(slot, doubtful)
+                state.pending.put(slot, doubtful)
 
 
 def _open_leg(state: RunState, owner: object, record: Record) -> None:

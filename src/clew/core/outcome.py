@@ -97,6 +97,7 @@ def effect_row(call: CallState) -> dict[str, Any]:
         "attempt": call.attempt,
         "status": call.status or "not_started",
         "answered": call.answer is not None,
+        "repeatable": call.capability is not None and call.capability.replay == "idempotent",
     }
     if call.started_ms:
         row["startedAt"] = format_ms(call.started_ms)

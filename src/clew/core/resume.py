@@ -29,6 +29,12 @@ class Fingerprint(msgspec.Struct, frozen=True):
         """The member `configFingerprint`."""
         return fingerprint(self.parts())
 
+    def changed_since(self, state: RunState) -> list[str]:
+        """The parts that differ from what the run was started with, or from what a person accepted last."""
+        recorded = state.accepted_parts or state.start.get("configParts")
+        recorded = recorded if type(recorded) is dict else {}
+        return [name for name, digest in self.parts().items() if recorded.get(name) != digest]
+
 
 class Offered(msgspec.Struct, frozen=True):
     """A tool as it is offered now: today's capability, and what could settle an open attempt of it."""
@@ -272,9 +278,7 @@ def _check_input(state: RunState, facts: Facts) -> None:
 
 
 def _check_config(state: RunState, config: Fingerprint, facts: Facts) -> None:
-    recorded = state.start.get("configParts")
-    recorded = recorded if type(recorded) is dict else {}
-    changed = [name for name, digest in config.parts().items() if recorded.get(name) != digest]
+    changed = config.changed_since(state)
     if not changed or facts.accept_config:
         return
     raise Refused(
@@ -290,7 +294,7 @@ def _finished(state: RunState) -> Refused:
     return Refused(
         f"run {state.run_id!r} is {state.state}; it does not go on",
         code="run_already_finished",
-        next="Look at it with `clew show`; start a new run under another id.",
+        next=f"Look at it with `clew show {state.run_id}`; start a new run under another id.",
         run=state.run_id,
         state=state.state,
     )

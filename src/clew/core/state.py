@@ -53,7 +53,7 @@ class RunState:
     """
 
     __slots__ = (
-        "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "clock_stepped", "controls", "finish",
+        "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "clock_stepped", "controls", "finish",
         "last_append", "last_time", "legs", "metrics", "named_pieces", "numbers", "operation", "own", "pause",
         "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "trace_sequence", "turns",
     )  # fmt: skip
@@ -69,6 +69,7 @@ class RunState:
         self.clock_stepped = False
         self.active_ms = 0
         self.started_at = ""
+        self.accepted_parts: dict[str, Any] | None = None
         self.start: dict[str, Any] = {}
         self.operation: DurableOperation | None = None
         self.legs: tuple[Leg, ...] = ()

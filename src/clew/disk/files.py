@@ -78,9 +78,7 @@ def republish(path: Path, data: bytes, *, mark: str = "") -> None:
     _publish(path, data, name, 0o666 if kept is None else kept, mark)
 
 
-def _publish(
-    path: Path, data: bytes, name: Callable[[Path, Path], None], mode: int = 0o600, mark: str = ""
-) -> None:
+def _publish(path: Path, data: bytes, name: Callable[[Path, Path], None], mode: int = 0o600, mark: str = "") -> None:
     temp, fd = exclusive(path, mode, mark)
     try:
         fill(fd, data, path)

@@ -17,7 +17,16 @@ from clew.core.needs import Append, Closing
 from clew.core.review import GiveUp
 from clew.errors import ClewError, Storage, Usage
 from clew.runtime.gate import Gate
-from clew.runtime.reviewing import Said, Walking, check_open, evidence_of, pick_call, settlement_of, settling
+from clew.runtime.reviewing import (
+    Said,
+    Walking,
+    check_attempt,
+    check_open,
+    evidence_of,
+    pick_call,
+    settlement_of,
+    settling,
+)
 from clew.stores.base import Command, CommandAnswer, RunStore
 
 POLL_S = 0.2
@@ -106,6 +115,7 @@ class Control:
         call = pick_call(state, str(arguments.get("call", "")))
         verdict, evidence = settlement_of(arguments), evidence_of(arguments)
         check_open(state, call, verdict, gate.blobs.has)
+        check_attempt(call, arguments.get("attempt", call.attempt))
         if call.key in gate.flying:
             raise Usage(
                 f"{call.key!r} is under way right now",

@@ -127,7 +127,8 @@ def publish(journal: Journal) -> None:
 
 def row(state: RunState) -> dict[str, Any]:
     """The line that lists show of a run, as it stands now."""
-    waiting = state.unsettled()
+    # First what nothing but a person or a probe can settle: that is what the reader is to act on.
+    waiting = sorted(map(effect_row_of, state.unsettled()), key=lambda effect: effect["repeatable"])
     closed = state.finish or state.pause
     outcome = closed.get("outcome", {}) if closed is not None else {}
     return {
@@ -139,11 +140,16 @@ def row(state: RunState) -> dict[str, Any]:
         "startedAt": state.started_at,
         "updatedAt": state.last_time,
         "calls": len(state.calls),
-        "waiting": [{**effect_row(call), "position": call.position} for call in waiting[:3]],
+        "waiting": waiting[:3],
         "waitingCount": len(waiting),
         "leg": state.leg.owner if state.leg is not None else None,
         "legClosed": state.unclosed_leg is None,
     }
+
+
+def effect_row_of(call: CallState) -> dict[str, Any]:
+    """An effect's row, with the place where its arguments stand."""
+    return {**effect_row(call), "position": call.position}
 
 
 def _short(value: Any) -> str:

@@ -174,9 +174,11 @@ def _nothing_new(state: RunState, plan: ResumePlan | None) -> bool:
 def _changed_waiver(state: RunState, agent: Agent, wanted: Wanted) -> Waiver | None:
     if wanted.accept_config is None:
         return None
-    recorded = state.start.get("configParts") or {}
-    changed = [name for name, digest in agent.fingerprint().parts().items() if recorded.get(name) != digest]
-    return msgspec.structs.replace(wanted.accept_config, changed=changed) if changed else None
+    config = agent.fingerprint()
+    changed = config.changed_since(state)
+    if not changed:
+        return None
+    return msgspec.structs.replace(wanted.accept_config, changed=changed, config_parts=config.parts())
 
 
 def recorded_budget(state: RunState) -> RunBudget:

@@ -31,6 +31,7 @@ class Waiver(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     by: str
     reason: str
     changed: list[str] = []
+    config_parts: dict[str, str] | None = None
     kept_sequence: int = 0
     head_sequence: int = 0
 

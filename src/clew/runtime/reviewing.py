@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from clew.core.calls import CallState
+from clew.core.capability import resolve
 from clew.core.effect import review_event, settle_happened
 from clew.core.jsonable import to_json
 from clew.core.needs import Append, Need
@@ -117,9 +118,10 @@ def as_json(verdict: Settlement) -> Settlement:
     return verdict
 
 
-def as_arguments(name: str | None, verdict: Settlement, said: Said) -> dict[str, Any]:
-    """A settlement as a command carries it."""
-    told: dict[str, Any] = {"call": name or "", "outcome": outcome_of(verdict), "evidence": said.recorded()}
+def as_arguments(call: CallState, verdict: Settlement, said: Said) -> dict[str, Any]:
+    """A settlement as a command carries it: of this attempt and no later one."""
+    told: dict[str, Any] = {"call": call.step_id, "attempt": call.attempt}
+    told |= {"outcome": outcome_of(verdict), "evidence": said.recorded()}
     if isinstance(verdict, Happened) and verdict.result is not msgspec.UNSET:
         told["result"] = verdict.result
     return told
@@ -151,6 +153,21 @@ def evidence_of(arguments: dict[str, Any]) -> list[dict[str, Any]]:
     return evidence
 
 
+def check_attempt(call: CallState, attempt: object) -> None:
+    """What was found out of one attempt settles no other.
+
+    Raises:
+        Refused: `review_conflict` when the call was started again since.
+    """
+    if attempt != call.attempt:
+        raise Refused(
+            f"the settlement is of attempt {attempt} of {call.key!r}, which is at attempt {call.attempt} by now",
+            code="review_conflict",
+            next="Look at the effect again before you decide.",
+            key=call.key,
+        )
+
+
 def _invalid(why: str, next_step: str) -> Usage:
     return Usage(why, code="control_invalid", next=next_step)
 
@@ -159,8 +176,7 @@ def settling(
     run_id: str, call: CallState, verdict: Settlement, *, by: str, reason: str, evidence: list[dict[str, Any]]
 ) -> Walking:
     """Record a person's settlement of a call's last attempt, while the run may still go on."""
-    assert call.capability is not None
-    facts = facts_of(run_id, call, call.capability)
+    facts = facts_of(run_id, call, resolve(call.tool))
     said = msgspec.structs.replace(verdict, reason=reason)
     if isinstance(said, Happened):
         return settle_happened(facts, call.attempt, said, by=by, evidence=evidence, source="operator")
@@ -173,8 +189,7 @@ def _settle_otherwise(review: dict[str, Any]) -> Walking:
 
 def after_the_end(run_id: str, call: CallState, verdict: Settlement, said: Said) -> dict[str, Any]:
     """The review of an effect of a run that has ended: its result stands in the review itself."""
-    assert call.capability is not None
-    facts = facts_of(run_id, call, call.capability)
+    facts = facts_of(run_id, call, resolve(call.tool))
     reasoned = msgspec.structs.replace(verdict, reason=said.reason)
     event = review_event(facts, call.attempt, reasoned, source="operator", by=said.by, evidence=said.recorded())
     if isinstance(verdict, Happened) and verdict.result is not msgspec.UNSET:

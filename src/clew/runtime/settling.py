@@ -33,9 +33,9 @@ def settle_run(place: HomeParts, run_id: str, name: str | None, verdict: Settlem
         writer = writer_of(place, run_id)
         if writer is not None:
             return _settle_under_lock(place, writer, name, verdict, said)
-        if not name:
-            name = pick_call(fold(place.store.read(run_id), run_id), None).step_id
-        if send(place, run_id, "settle", said, as_arguments(name, verdict, said)) is not None:
+        call = pick_call(fold(place.store.read(run_id), run_id), name)
+        name = call.step_id
+        if send(place, run_id, "settle", said, as_arguments(call, verdict, said)) is not None:
             return effect_row(pick_call(fold(place.store.read(run_id), run_id), name))
 
 

@@ -284,7 +284,15 @@ def agent(body: Body | None = None, /, **declared: Any) -> Any:
 
 def as_agent(given: Any) -> Agent:
     """A declared agent as it is; any other function as one without tools declared."""
-    return given if isinstance(given, Agent) else Agent(given)
+    if isinstance(given, Agent):
+        return given
+    if not callable(given) or isinstance(given, Tool):
+        raise Usage(
+            f"{given!r} is no agent",
+            code="invalid_agent",
+            next="Give a function agent(run, input), or one declared with @clew.agent.",
+        )
+    return Agent(given)
 
 
 def _signature(body: Body) -> inspect.Signature:

@@ -152,6 +152,7 @@ class FileRunStore:
         """The folders of a home, once for each store: looking again would cost two syncs a run."""
         if not self._is_made:
             files.make_folder(self._root)
+            files.publish_new(self._root / ".gitignore", b"*\n")
             files.make_folder(runs)
             self._is_made = True
 
@@ -169,11 +170,12 @@ class FileRunStore:
         return held(run_id, leg, since, self.owner_state(leg) if leg else "elsewhere")
 
     def _existing(self, run_id: str) -> Path:
-        """A journal that is there; an empty file is none, for each is born with its first append."""
+        """A journal that is there; an empty file without a head is none, for each is born with its first append."""
         if not _is_id(run_id):
             raise unknown_run(run_id, str(self._root))
         path = self._journal(run_id)
-        if not files.size_of(path):
+        size = files.size_of(path)
+        if not size and (size is None or files.size_of(self._run_folder(run_id) / _HEAD) is None):
             raise unknown_run(run_id, str(path.parent))
         return path
 

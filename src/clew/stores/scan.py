@@ -149,7 +149,6 @@ class JournalReading:
     def _refuse_damage(self, rest: bytes) -> None:
         lines, following = self._lines, self._lines.sequence + 1
         why = self._why or "the file ends"
-        check_head(self._head, run_id=lines.run_id, at_byte=self._at, next_sequence=following, why=why)
         if self._why:
             judge_tail(
                 rest,
@@ -159,6 +158,7 @@ class JournalReading:
                 last_append=lines.last_append,
                 why=why,
             )
+        check_head(self._head, run_id=lines.run_id, at_byte=self._at, next_sequence=following, why=why)
 
     def _owner_lives(self) -> bool:
         if self._owner_state is None or self.leg is None:

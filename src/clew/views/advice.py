@@ -28,6 +28,9 @@ class Advice(msgspec.Struct, frozen=True):
 
 _SETTLE: Final = "clew settle {run} happened|did-not-happen --by … --reason …"
 _TELL: Final = "clew settle {run} happened --result JSON --by … --reason …"
+RESULT_HINT: Final = (
+    "(happened: add --result JSON if you know what it returned; else the agent is told that nobody does)"
+)
 _RESUME: Final = "clew resume {run}"
 
 REASONS: Final = {
@@ -113,7 +116,8 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
     if shown not in ("interrupted", "paused"):
         return []
     if row.get("waitingCount"):
-        return [*_settling(row, run), f"clew resume {run}  asks its probe or repeats it, where its tool is declared so"]
+        again = f"clew resume {run}  asks its probe or repeats it, where its tool is declared so"
+        return [*_settling(row, run), again, *_result_hint(row)]
     reason = str(row.get("reason", ""))
     settled = reason in ("unknown_effect", "committed_effect_pending", "result_not_kept")
     known = None if shown == "interrupted" or settled else REASONS.get(reason)
@@ -136,6 +140,11 @@ def _settling(row: Mapping[str, Any], run: str) -> list[str]:
     first = waiting[0]
     named = f"{run} {first['stepId']}" if row.get("waitingCount", 1) > 1 else run
     return [(_TELL if first["status"] == "committed" else _SETTLE).format(run=named)]
+
+
+def _result_hint(row: Mapping[str, Any]) -> list[str]:
+    first = next(iter(row.get("waiting") or []), None)
+    return [RESULT_HINT] if first is not None and first["status"] != "committed" else []
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[str]:

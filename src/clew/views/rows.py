@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from clew.views.advice import STATES, next_steps, reason_text
+from clew.views.advice import RESULT_HINT, STATES, next_steps, reason_text
 from clew.views.effects import waiting_lines
 from clew.views.plain import When, count_text, one_line
 
@@ -53,9 +53,9 @@ def block(row: Row, run: str, when: When, widths: tuple[int, int] = (0, 0)) -> l
         lines.append(f"  {message}")
     how = "under way" if row["shown"] in LIVING else "uncertain"
     lines += [f"  {line}" for line in waiting_lines(row.get("waiting") or [], row.get("waitingCount", 0), when, how)]
-    words = ("next:", "or:  ")
-    lines += [f"  {words[min(number, 1)]} {step}" for number, step in enumerate(next_steps(row, run))]
-    return lines
+    steps = next_steps(row, run)
+    words = ["next:", *("     " if step == RESULT_HINT else "or:  " for step in steps[1:])]
+    return lines + [f"  {word} {step}" for word, step in zip(words, steps, strict=False)]
 
 
 def standing(row: Row, when: When) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ class Home:
             on_error: `pause` (default) or `fail` when the agent raises.
             on_limit: `pause` (default) or `fail` at a limit.
             signals: Take Ctrl-C and SIGTERM while it runs (main thread only).
-            notice: Told in words when a signal was taken.
+            notice: Told in words when a signal was taken, and how to resume; stderr when left out.
             watch: Told of each record of this leg once it is durable.
 
         Raises:
@@ -239,8 +240,13 @@ class Home:
         if opened.gate is None:
             return self._result(agent, LegEnd(opened.state))
         if agent.is_async:
-            return self._result(agent, asyncio.run(live_async(opened.gate, agent, prompt, opened.plan, orders)))
-        return self._result(agent, live_sync(opened.gate, agent, prompt, opened.plan, orders))
+            end = asyncio.run(live_async(opened.gate, agent, prompt, opened.plan, orders))
+        else:
+            end = live_sync(opened.gate, agent, prompt, opened.plan, orders)
+        result = self._result(agent, end)
+        if orders.notice is not None and result.reason in ("interrupted", "terminated"):
+            orders.notice(f"paused; go on with: clew resume {result.run_id}")
+        return result
 
     def _result(self, agent: Agent, end: LegEnd) -> RunResult:
         return self.reader.result(
@@ -357,7 +363,13 @@ def _orders(
     for name, word in (("on_error", on_error), ("on_limit", on_limit)):
         if word not in ("pause", "fail"):
             raise Usage(f"{name} is {word!r}", code="invalid_order", next=f"Say {name}='pause' or {name}='fail'.")
-    return Orders(Policy(on_error, on_limit), signals, notice, watch)
+    told = notice if notice is not None or not signals else _say
+    return Orders(Policy(on_error, on_limit), signals, told, watch)
+
+
+def _say(text: str) -> None:
+    """To the person at the keyboard whose signal was taken, where nobody else was named to tell it."""
+    sys.stderr.write(f"clew: {text}\n")
 
 
 def _wanted(plan: ResumePlan | None, prompt: Any, budget: RunBudget | None, accept: Said | None) -> Wanted:

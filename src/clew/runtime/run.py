@@ -115,7 +115,10 @@ class Run(_Recorded):
             await asyncio.get_running_loop().create_future()
 
     async def step(self, name: str, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Do a named unit of work once: `work(*args, **kwargs)`, async or plain; its answer is replayed afterwards."""
+        """Do a named unit of work: `work(*args, **kwargs)`, async or plain. Once answered, its answer is replayed.
+
+        A step that died half way is done again from its beginning; the calls inside it are judged each on its own.
+        """
         await self._breathe()
         step = self._step_id(name)
         replayed, value = self._replayed_step(step, work)
@@ -285,7 +288,7 @@ class SyncRun(_Recorded):
         return pass_sync(self._gate, self._admit(tool, args, kwargs))
 
     def step(self, name: str, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Do a named unit of work once; as `Run.step`."""
+        """Do a named unit of work; as `Run.step`."""
         self._gate.poll()
         step = self._step_id(name)
         replayed, value = self._replayed_step(step, work)

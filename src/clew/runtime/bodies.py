@@ -16,7 +16,7 @@ from clew.core.needs import Cancelled, Outcome, Raised, Returned
 from clew.core.redact import Redactor
 from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
 from clew.errors import NothingHappened, Usage
-from clew.runtime.living import is_running, running
+from clew.runtime.living import running
 from clew.runtime.place import HERE, Place
 from clew.runtime.pool import in_own_thread, through
 from clew.runtime.tools import Call, Failed, ProbeBody, Tool, unfinished
@@ -76,16 +76,16 @@ def _work(tool: Tool, call: Call, arguments: dict[str, Any]) -> Callable[[], Any
     return lambda: tool.body(*((call,) if tool.takes_call else ()), **arguments)
 
 
-def recordable(verdict: Verdict, call: Call, redactor: Redactor) -> Verdict:
+def recordable(verdict: Verdict, redactor: Redactor, *, in_progress: bool) -> Verdict:
     """A verdict as it may be recorded: its result is JSON, its words are redacted.
 
-    "Did not happen" says nothing while the body still runs, left behind: it may do it in the next moment.
+    "Did not happen" says nothing if the body was still running when it was asked: it may have done it since.
     """
     reason = redactor.text(text_of(verdict.reason))[:MESSAGE_CHARS]
     if isinstance(verdict, CannotTell):
         return CannotTell(reason, seconds_of(verdict.retry_in_s))
-    if isinstance(verdict, DidNotHappen) and is_running(call.key, call.attempt):
-        return CannotTell("it is not there, but the body of this attempt still runs")
+    if isinstance(verdict, DidNotHappen) and in_progress:
+        return CannotTell("it was not there, but the body of this attempt was still running")
     if not isinstance(verdict, Happened) or verdict.result is msgspec.UNSET:
         return msgspec.structs.replace(verdict, reason=reason)
     try:

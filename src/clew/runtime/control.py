@@ -44,6 +44,8 @@ class Control:
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
         self.answers: list[CommandAnswer] = []
+        # Threads of a plain agent look as well; each command is applied by one of them.
+        self.steering = threading.Lock()
         self._next_look_s = 0.0
 
     def due(self) -> bool:

@@ -23,6 +23,7 @@ from clew.core.review import CannotTell, Verdict
 from clew.errors import Stop
 from clew.runtime.bodies import probe_async, probe_sync, recordable, run_async, run_sync
 from clew.runtime.gate import Gate
+from clew.runtime.living import is_running
 from clew.runtime.pool import SYNCS, through
 from clew.runtime.tickets import Ticket
 
@@ -123,7 +124,8 @@ def _asked_sync(gate: Gate, ticket: Ticket, need: Probe) -> Verdict:
     if probe is None:
         return _NO_PROBE
     call = gate.call_of(ticket, need.attempt)
-    return recordable(probe_sync(probe, call), call, gate.redactor)
+    in_progress = is_running(call.key, call.attempt)
+    return recordable(probe_sync(probe, call), gate.redactor, in_progress=in_progress)
 
 
 async def pass_async(gate: Gate, ticket: Ticket) -> Any:
@@ -179,8 +181,9 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
         if ticket.tool.probe is None:
             return _NO_PROBE, None
         call = gate.call_of(ticket, need.attempt)
+        in_progress = is_running(call.key, call.attempt)
         verdict, met = await probe_async(ticket.tool.probe, call)
-        return recordable(verdict, call, gate.redactor), met
+        return recordable(verdict, gate.redactor, in_progress=in_progress), met
     if isinstance(need, Wait):
         return await _waited(gate, need.seconds)
     if isinstance(need, Save):

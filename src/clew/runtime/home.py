@@ -244,8 +244,8 @@ class Home:
         else:
             end = live_sync(opened.gate, agent, prompt, opened.plan, orders)
         result = self._result(agent, end)
-        if orders.notice is not None and result.reason in ("interrupted", "terminated"):
-            orders.notice(f"paused; go on with: clew resume {result.run_id}")
+        if orders.notice is _say and result.reason in ("interrupted", "terminated"):
+            _say(f"paused; go on with: clew resume {result.run_id}")
         return result
 
     def _result(self, agent: Agent, end: LegEnd) -> RunResult:

@@ -141,9 +141,10 @@ def _poll(gate: Gate, control: Control) -> None:
 
 
 def _steer_sync(gate: Gate, control: Control) -> None:
-    for walk in control.applying(control.waiting()):
-        drive_sync(gate, NOBODY, walk)
-    control.post()
+    with control.steering:
+        for walk in control.applying(control.waiting()):
+            drive_sync(gate, NOBODY, walk)
+        control.post()
 
 
 def _land(gate: Gate) -> None:

@@ -203,9 +203,12 @@ def agent_path(agent: Agent, base: Path) -> str:
 
 
 def code_digest(agent: Agent) -> str:
-    """SHA-256 of the file that holds the agent, empty when there is none; shown, never compared."""
+    """SHA-256 of the file that holds the agent, empty when none can be read; shown, never compared."""
     file = _source_file(agent)
-    return "" if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
+    try:
+        return "" if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def _source_file(agent: Agent) -> Path | None:

@@ -77,7 +77,12 @@ def give_birth(store: RunStore, clock: Clock, run_id: str, start: dict[str, Any]
         new_id=lambda: f"{nonce}-{next(ids)}",
         size_bytes=0,
     )
-    writer = store.create(run_id, composed.batch)
+    try:
+        writer = store.create(run_id, composed.batch)
+    except BaseException:
+        # It may stand there all the same, whole; then it is known that this process has ended it.
+        _ended_here.add(nonce)
+        raise
     state.merge(composed.state)
     return Journal(state, writer, clock, nonce, used=next(ids) - 1, untold=composed.batch.records)
 

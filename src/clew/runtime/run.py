@@ -14,6 +14,7 @@ from clew.core.jsonable import record_result
 from clew.errors import Stop, Usage
 from clew.runtime.bodies import blocking
 from clew.runtime.clock import now_text, random_float, random_uuid
+from clew.runtime.control import POLL_S
 from clew.runtime.drivers import pass_async, pass_sync
 from clew.runtime.gate import Gate
 from clew.runtime.place import HERE, here
@@ -328,6 +329,7 @@ class SyncRun(_Recorded):
 
     def group(self, name: str = "group") -> "SyncGroup":
         """Calls side by side, each in a thread: `with run.group() as g: g.call(pay, …)`; then `g.results`."""
+        self._gate.poll()
         return SyncGroup(self, name)
 
 
@@ -362,6 +364,8 @@ class SyncGroup(_Group):
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         for thread in self._threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(POLL_S)
+                self._run._gate.poll()
         if fault is None:
             self._raise_stop()

@@ -59,6 +59,9 @@ def heard(gate: Gate, given: Any) -> Turn:
     turn = given if isinstance(given, Turn) else Turn(given)
     if not isinstance(turn.usage, Usage | None):
         raise TypeError(f"the usage of a turn is a {type(turn.usage).__name__}; give a clew.Usage or leave it out")
+    for name, number in ({} if turn.usage is None else msgspec.structs.asdict(turn.usage)).items():
+        if number is not None and (type(number) is not int or number < 0):
+            raise TypeError(f"the usage of a turn says {name}={number!r}; give a whole number or leave it out")
     return Turn(gate.redactor.answer(record_result(turn.output)), turn.usage)
 
 

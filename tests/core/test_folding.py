@@ -349,16 +349,6 @@ def test_closing_what_is_closed_changes_nothing() -> None:
     assert () == state.legs
 
 
-def test_cut_pieces_are_remembered_by_name() -> None:
-    """The next leg must name those that no record names yet."""
-    repaired = {"keptAs": "torn-5-aa", "earlier": [{"keptAs": "torn-4-bb"}, "?"]}
-    scribe = Scribe().born()
-    scribe.say(resume(2, tailRepaired=repaired))
-    scribe.say(resume(3, tailRepaired={"keptAs": "torn-9-cc"}))
-
-    assert {"torn-5-aa", "torn-4-bb", "torn-9-cc"} == scribe.state.named_pieces
-
-
 def test_a_clock_that_steps_back_is_marked() -> None:
     """Promise 9: the order is the file's, the duration is not trusted."""
     scribe = Scribe().born()

@@ -13,6 +13,7 @@ UNTESTED = {
 }
 # Test file without a module of its own -> what it tests.
 WHOLE = {
+    "runtime/test_attacks_ends.py": "how legs end when something strikes in the wrong moment, over several modules",
     "core/test_life.py": "a whole run as a state machine",
     "stores/test_conformance.py": "every store, every case",
 }

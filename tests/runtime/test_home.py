@@ -188,6 +188,21 @@ def test_ensure_on_a_loop_does_the_same() -> None:
     assert (["paused", "completed", "completed"], 1) == (asyncio.run(main()), bank.orders["1"])
 
 
+def test_two_who_ensure_the_same_run_at_once_start_it_once() -> None:
+    """The loser of the race to be first finds the run ended, or held by the winner; never a conflict of ids."""
+    bank = Bank()
+    home, _ = mortal_home()
+
+    async def both() -> list[Any]:
+        agent = async_payer(bank.tool(), "1042")
+        return await asyncio.gather(*(home.ensure(agent, "settle", run_id=RUN) for _ in range(2)))
+
+    results = asyncio.run(both())
+
+    assert ["completed", "completed"] == [result.operation.state for result in results]
+    assert {"1042": 1} == dict(bank.orders)
+
+
 @pytest.mark.parametrize("finished", [True, False])
 def test_ensure_with_another_input_is_a_conflict(finished: bool) -> None:
     """The answer that stands is the answer to another question."""

@@ -91,11 +91,6 @@ def _resume(state: RunState, record: Record, position: int) -> None:
     if not state.own:
         return
     _open_leg(state, record.payload.get("leg"), record)
-    repaired = record.payload.get("tailRepaired")
-    if type(repaired) is dict:
-        earlier = repaired.get("earlier")
-        pieces = [repaired, *(earlier if type(earlier) is list else [])]
-        state.named_pieces |= {str(piece.get("keptAs")) for piece in pieces if type(piece) is dict}
     waived = record.payload.get("integrityWaived")
     if type(waived) is dict:
         _waive(state, waived, record)

@@ -53,8 +53,8 @@ class RunState:
     """
 
     __slots__ = (
-        "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "clock_stepped", "controls", "finish",
-        "last_append", "last_time", "legs", "metrics", "named_pieces", "numbers", "operation", "own", "pause",
+        "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "clock_stepped",
+        "controls", "finish", "last_append", "last_time", "legs", "metrics", "numbers", "operation", "own", "pause",
         "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "trace_sequence", "turns",
     )  # fmt: skip
 
@@ -81,7 +81,6 @@ class RunState:
         self.reviews: Book[str] = Book()
         self.controls: Book[dict[str, Any]] = Book()
         self.numbers: Book[int] = Book()
-        self.named_pieces: frozenset[str] = frozenset()
         self.answers = 0
         self.agent_end: dict[str, Any] | None = None
         self.pause: dict[str, Any] | None = None

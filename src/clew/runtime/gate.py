@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-import msgspec
-
 from clew.core import needs
 from clew.core.answers import Answer, Unrecorded, read_answer
 from clew.core.budget import Exceeded, RunBudget, exceeded, out_of_time

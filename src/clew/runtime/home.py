@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,10 @@ from clew.errors import NotFound, Refused, Usage
 from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.clock import Clock, SystemClock, day_text
 from clew.runtime.commanding import abort_run, pause_run
-from clew.runtime.ending import Policy
 from clew.runtime.journal import Watcher
-from clew.runtime.live import LegEnd, Orders, live_async, live_sync
+from clew.runtime.live import LegEnd, live_async, live_sync
 from clew.runtime.opening import HomeParts, Opening, Wanted, facts_now, plan_of, reopen_run, start_run
+from clew.runtime.orders import Orders, orders_of, say
 from clew.runtime.pool import aside
 from clew.runtime.reader import Reader
 from clew.runtime.recovery import Takeover, Unlock, Waiver
@@ -129,7 +128,7 @@ class Home:
         """
         found = as_agent(agent)
         begin = self._starting(found, input, run_id, budget)
-        orders = _orders(on_error, on_limit, signals, notice, watch)
+        orders = orders_of(on_error, on_limit, signals, notice, watch)
         return await self._live(found, input, *await aside(begin), orders)
 
     def run_sync(
@@ -139,7 +138,7 @@ class Home:
     ) -> RunResult:  # fmt: skip
         """As `run`, from plain code; a plain agent gets a `SyncRun` and runs in this thread."""
         found = _callable_here(as_agent(agent))
-        orders = _orders(on_error, on_limit, signals, notice, watch)
+        orders = orders_of(on_error, on_limit, signals, notice, watch)
         return self._live_sync(found, input, self._starting(found, input, run_id, budget)(), orders)
 
     def _starting(
@@ -162,19 +161,44 @@ class Home:
         if met is not None:
             raise met
         if state is None:
-            return await self.run(agent, input, run_id=run_id, **how)
+            try:
+                return await self.run(agent, input, run_id=run_id, **how)
+            except Refused as fault:
+                state = self._born_meanwhile(fault, run_id, input)
         if state.finish is not None:
             return self.reader.result(state)
-        return await self.resume(run_id, agent, **how)
+        try:
+            return await self.resume(run_id, agent, **how)
+        except Refused as fault:
+            return self._ended_meanwhile(fault, run_id)
 
     def ensure_sync(self, agent: Any, input: Any = None, *, run_id: str, **how: Any) -> RunResult:
         """As `ensure`, from plain code."""
         state = self._existing(run_id, input)
         if state is None:
-            return self.run_sync(agent, input, run_id=run_id, **how)
+            try:
+                return self.run_sync(agent, input, run_id=run_id, **how)
+            except Refused as fault:
+                state = self._born_meanwhile(fault, run_id, input)
         if state.finish is not None:
             return self.reader.result(state)
-        return self.resume_sync(run_id, agent, **how)
+        try:
+            return self.resume_sync(run_id, agent, **how)
+        except Refused as fault:
+            return self._ended_meanwhile(fault, run_id)
+
+    def _ended_meanwhile(self, fault: Refused, run_id: str) -> RunResult:
+        """Somebody else saw it to its end between the look and the lock: that is what was wanted."""
+        if fault.code != "run_already_finished":
+            raise fault
+        return self.reader.result(self.reader.see(run_id).state)
+
+    def _born_meanwhile(self, fault: Refused, run_id: str, prompt: Any) -> RunState:
+        """Somebody else started this very run between the look and the start: it is continued, or held."""
+        state = self._existing(run_id, prompt) if fault.code == "run_id_conflict" else None
+        if state is None:
+            raise fault
+        return state
 
     def _existing(self, run_id: str, prompt: Any) -> RunState | None:
         try:
@@ -210,7 +234,7 @@ class Home:
         found = as_agent(agent)
         wanted = _wanted(plan, input, budget, accept_config)
         opened, met = await aside(lambda: reopen_run(self._parts, found, check_id(run_id), wanted))
-        orders = _orders(on_error, on_limit, signals, notice, watch)
+        orders = orders_of(on_error, on_limit, signals, notice, watch)
         return await self._live(found, opened.state.input, opened, met, orders)
 
     def resume_sync(
@@ -222,7 +246,7 @@ class Home:
         """As `resume`, from plain code."""
         found = _callable_here(as_agent(agent))
         opened = reopen_run(self._parts, found, check_id(run_id), _wanted(plan, input, budget, accept_config))
-        return self._live_sync(found, opened.state.input, opened, _orders(on_error, on_limit, signals, notice, watch))
+        return self._live_sync(found, opened.state.input, opened, orders_of(on_error, on_limit, signals, notice, watch))
 
     async def _live(
         self, agent: Agent, prompt: Any, opened: Opening, met: asyncio.CancelledError | None, orders: Orders
@@ -244,8 +268,8 @@ class Home:
         else:
             end = live_sync(opened.gate, agent, prompt, opened.plan, orders)
         result = self._result(agent, end)
-        if orders.notice is _say and result.reason in ("interrupted", "terminated"):
-            _say(f"paused; go on with: clew resume {result.run_id}")
+        if orders.notice is say and result.reason in ("interrupted", "terminated"):
+            say(f"paused; go on with: clew resume {result.run_id}")
         return result
 
     def _result(self, agent: Agent, end: LegEnd) -> RunResult:
@@ -355,21 +379,6 @@ def _callable_here(agent: Agent) -> Agent:
             agent=agent.name,
         )
     return agent
-
-
-def _orders(
-    on_error: str, on_limit: str, signals: bool, notice: Callable[[str], None] | None, watch: Watcher | None
-) -> Orders:
-    for name, word in (("on_error", on_error), ("on_limit", on_limit)):
-        if word not in ("pause", "fail"):
-            raise Usage(f"{name} is {word!r}", code="invalid_order", next=f"Say {name}='pause' or {name}='fail'.")
-    told = notice if notice is not None or not signals else _say
-    return Orders(Policy(on_error, on_limit), signals, told, watch)
-
-
-def _say(text: str) -> None:
-    """To the person at the keyboard whose signal was taken, where nobody else was named to tell it."""
-    sys.stderr.write(f"clew: {text}\n")
 
 
 def _wanted(plan: ResumePlan | None, prompt: Any, budget: RunBudget | None, accept: Said | None) -> Wanted:

@@ -16,7 +16,7 @@ from clew.runtime.control import POLL_S, Control, handlers, reject_rest, request
 from clew.runtime.drivers import drive_async, drive_sync
 from clew.runtime.ending import Ended, Policy, broken, end_sayings, late_returns, publish
 from clew.runtime.gate import Gate
-from clew.runtime.journal import Watcher
+from clew.runtime.orders import Orders
 from clew.runtime.place import HERE, Place
 from clew.runtime.pool import aside, in_own_thread, let_go, through
 from clew.runtime.recovery import end_leg
@@ -26,15 +26,6 @@ from clew.runtime.tools import Agent
 
 GRACE_S = 1.0
 ABORT_GRACE_S = 10.0
-
-
-class Orders(msgspec.Struct, frozen=True):
-    """How the caller wants a leg to be run: what it does on errors, and whether signals are taken."""
-
-    policy: Policy = Policy()
-    signals: bool = False
-    notice: Callable[[str], None] | None = None
-    watch: Watcher | None = None
 
 
 class LegEnd(msgspec.Struct, frozen=True):

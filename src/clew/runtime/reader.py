@@ -13,7 +13,7 @@ from clew.core.records import Record
 from clew.core.resume import Facts
 from clew.core.snapshot import RunResult, snapshot
 from clew.core.state import RunState
-from clew.errors import ClewError, NotFound
+from clew.errors import ClewError, Corrupt, NotFound
 from clew.runtime.clock import Clock
 from clew.runtime.ending import row
 from clew.stores.base import BlobStore, Reading, RunStore, Tail
@@ -135,7 +135,18 @@ class Reader:
         self, state: RunState, *, retry_in_s: float | None = None, facts: Callable[[], Facts] | None = None,
         fault: BaseException | None = None,
     ) -> RunResult:  # fmt: skip
-        """The result of a run as it stands; `facts` are looked up when its snapshot is read."""
+        """The result of a run as it stands; `facts` are looked up when its snapshot is read.
+
+        Raises:
+            Corrupt: `operation_state_corrupt` when nothing says how the run stands.
+        """
+        if state.operation is None:
+            raise Corrupt(
+                f"run {state.run_id!r} has no record of its operation",
+                code="operation_state_corrupt",
+                next=f"See what is there with `clew show {state.run_id} --log`.",
+                run=state.run_id,
+            )
         output = state.agent_end.get("output") if state.agent_end is not None and state.state == "completed" else None
         return RunResult(
             state,

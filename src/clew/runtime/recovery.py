@@ -143,9 +143,7 @@ class Reopened:
     ) -> Journal:
         """Mend the end and append this leg's first append: the `resume` record, and what follows from it at once."""
         state, writer = self.state, self.writer
-        repaired = [
-            piece for piece in writer.repair(self.tail, state.sequence + 1) if piece.kept_as not in state.named_pieces
-        ]
+        repaired = writer.repair(self.tail, state.sequence + 1)
         writer.adopt(state.sequence, state.chain)
         nonce = new_nonce(self.clock)
         journal = Journal(state, writer, self.clock, nonce)

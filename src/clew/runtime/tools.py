@@ -96,7 +96,6 @@ class Tool:
         probe: ProbeBody | None = None,
         in_doubt_s: float | None = None, window_s: float | None = None, timeout_s: float | None = None,
         nothing_happened_on: Sequence[type[BaseException]] = (), secret: bool = False,
-        paths: Callable[..., Sequence[str]] | Sequence[str] = (), expects: Callable[..., Any] | None = None,
         builtin: bool = False,
     ) -> None:  # fmt: skip
         self.body = body
@@ -108,8 +107,6 @@ class Tool:
         self.timeout_s = timeout_s
         self.nothing_happened_on = tuple(nothing_happened_on)
         self.secret = secret
-        self.paths = paths
-        self.expects = expects
         self.signature = _signature(body)
         self.takes_call = _takes_call(self.signature)
         self.returns = _return_annotation(body)
@@ -176,7 +173,6 @@ def tool(
     *, name: str | None = ..., effect: str = ..., replay: str = ..., probe: ProbeBody | None = ...,
     in_doubt_s: float | None = ..., window_s: float | None = ..., timeout_s: float | None = ...,
     nothing_happened_on: Sequence[type[BaseException]] = ..., secret: bool = ...,
-    paths: Callable[..., Sequence[str]] | Sequence[str] = ..., expects: Callable[..., Any] | None = ...,
 ) -> Callable[[Body], Tool]: ...  # fmt: skip
 def tool(body: Body | None = None, /, **declared: Any) -> Any:
     """Declare a tool.
@@ -185,7 +181,7 @@ def tool(body: Body | None = None, /, **declared: Any) -> Any:
         body: The function, when used without brackets: an external effect that is never repeated by itself.
         declared: `effect` (`none`, `workspace`, `external`), `replay` (`safe`, `idempotent`), `probe` with
             `in_doubt_s` (seconds a request may still land), `window_s` (seconds the other side remembers a key),
-            `timeout_s`, `nothing_happened_on` (exceptions that prove it), `secret`, `paths`, `expects`, `name`.
+            `timeout_s`, `nothing_happened_on` (exceptions that prove it), `secret`, `name`.
 
     Raises:
         Usage: `invalid_tool` when the declaration contradicts itself.

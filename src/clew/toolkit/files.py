@@ -77,16 +77,12 @@ def list_files(call: Call, pattern: str = "**/*", limit: int = DEFAULT_PATHS) ->
     return paths
 
 
-def _written_paths(path: str, **_: Any) -> tuple[str, ...]:
-    return (path,)
-
-
-@partial(Tool, effect="workspace", replay="idempotent", paths=_written_paths, builtin=True)
+@partial(Tool, effect="workspace", replay="idempotent", builtin=True)
 def write_file(call: Call, path: str, content: str) -> dict[str, Any]:
     """Make `content` (UTF-8) the whole content of a file of the workspace; parent folders are made.
 
-    A kill leaves the old content or the new, and the call's rerun tidies what it left beside the file. A file that is replaced keeps its mode; a link in the workspace that
-    leads to a file in it stays a link.
+    A kill leaves the old content or the new, and the call's rerun tidies what it left beside the file. A file that is
+    replaced keeps its mode; a link in the workspace that leads to a file in it stays a link.
 
     Returns:
         `path` as it really is below the workspace, `sizeBytes`, `sha256`.

@@ -1,0 +1,39 @@
+"""How a caller wants a leg to be run, and who is told of signals. Runs nothing."""
+
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from clew.errors import Usage
+from clew.runtime.ending import Policy
+from clew.runtime.journal import Watcher
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """How the caller wants a leg to be run: what it does on errors, and whether signals are taken."""
+
+    policy: Policy = Policy()
+    signals: bool = False
+    notice: Callable[[str], None] | None = None
+    watch: Watcher | None = None
+
+
+def orders_of(
+    on_error: str, on_limit: str, signals: bool, notice: Callable[[str], None] | None, watch: Watcher | None
+) -> Orders:
+    """How a leg is to be run, from what a caller said.
+
+    Raises:
+        Usage: `invalid_order` for another word than `pause` and `fail`.
+    """
+    for name, word in (("on_error", on_error), ("on_limit", on_limit)):
+        if word not in ("pause", "fail"):
+            raise Usage(f"{name} is {word!r}", code="invalid_order", next=f"Say {name}='pause' or {name}='fail'.")
+    told = notice if notice is not None or not signals else say
+    return Orders(Policy(on_error, on_limit), signals, told, watch)
+
+
+def say(text: str) -> None:
+    """To the person at the keyboard whose signal was taken, where nobody else was named to tell it."""
+    sys.stderr.write(f"clew: {text}\n")

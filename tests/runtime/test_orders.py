@@ -1,0 +1,39 @@
+"""What a caller may order of a leg, and who hears of a signal when nobody was named."""
+
+from typing import Any
+
+import pytest
+
+from clew.errors import Usage
+from clew.runtime.ending import Policy
+from clew.runtime.orders import orders_of, say
+
+
+@pytest.mark.parametrize(("on_error", "on_limit"), [("fail", "pause"), ("pause", "fail"), ("pause", "pause")])
+def test_what_is_ordered_is_what_is_done(on_error: str, on_limit: str) -> None:
+    """The two words decide between a pause that can be mended and an end."""
+    orders = orders_of(on_error, on_limit, False, None, None)
+
+    assert (Policy(on_error, on_limit), False) == (orders.policy, orders.signals)
+
+
+@pytest.mark.parametrize(("on_error", "on_limit"), [("stop", "pause"), ("pause", "PAUSE"), ("", "pause")])
+def test_another_word_is_refused_before_anything_runs(on_error: str, on_limit: str) -> None:
+    """A mistyped `fail` must not become a pause in silence."""
+    with pytest.raises(Usage) as caught:
+        orders_of(on_error, on_limit, False, None, None)
+
+    assert "invalid_order" == caught.value.code
+
+
+@pytest.mark.parametrize(("signals", "notice", "told"), [(True, None, say), (False, None, None), (True, print, print)])
+def test_who_presses_the_key_is_told_where_nobody_else_was_named(signals: bool, notice: Any, told: Any) -> None:
+    """A program that goes on after Ctrl-C without a word looks broken."""
+    assert told is orders_of("pause", "pause", signals, notice, None).notice
+
+
+def test_the_word_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    """stdout is the program's own."""
+    say("pausing")
+
+    assert ("", "clew: pausing\n") == tuple(capsys.readouterr())

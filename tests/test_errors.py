@@ -8,7 +8,7 @@ import pytest
 from clew import errors
 
 FAMILIES = {
-    errors.Usage: 2,
+    errors.UsageError: 2,
     errors.Refused: 4,
     errors.NotFound: 10,
     errors.Held: 11,

@@ -21,6 +21,7 @@ from clew.errors import (
     Stop,
     Storage,
     ToolError,
+    UsageError,
 )
 from clew.runtime.home import Home
 from clew.runtime.reviewing import Said
@@ -64,6 +65,7 @@ __all__ = [
     "ToolError",
     "Turn",
     "Usage",
+    "UsageError",
     "Verdict",
     "agent",
     "prepare_run_resume",

@@ -40,7 +40,7 @@ def _rebuild(cls: type[ClewError], message: str, code: str, next_step: str, fact
     return cls(message, code=code, next=next_step, **facts)
 
 
-class Usage(ClewError):
+class UsageError(ClewError):
     """The call or the command line is wrong; nothing was touched. Exit 2."""
 
     exit_code = 2

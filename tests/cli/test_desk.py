@@ -4,15 +4,15 @@ import pytest
 
 from clew.cli.desk import Desk, attend
 from clew.cli.screen import Options
-from clew.errors import Corrupt, Held, NotFound, Refused, Storage, ToolError, Usage
+from clew.errors import Corrupt, Held, NotFound, Refused, Storage, ToolError, UsageError
 
 
 @pytest.mark.parametrize(
     ("family", "code"),
-    [(Usage, 2), (Refused, 4), (NotFound, 10), (Held, 11), (Corrupt, 12), (Storage, 13), (ToolError, 22)],
+    [(UsageError, 2), (Refused, 4), (NotFound, 10), (Held, 11), (Corrupt, 12), (Storage, 13), (ToolError, 22)],
 )
 def test_a_command_ends_with_the_code_of_its_error(
-    family: type[Usage], code: int, capsys: pytest.CaptureFixture[str]
+    family: type[UsageError], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Scripts branch on it (DESIGN §9)."""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clew.cli.loading import load_agent, load_recorded, recorded_agent
-from clew.errors import Usage
+from clew.errors import UsageError
 
 TEXT = """
 import clew
@@ -86,7 +86,7 @@ def test_what_is_not_there_is_wrong_usage(
     monkeypatch.chdir(folder)
     (folder / "notes.txt").touch()
 
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         load_agent(target)
 
     assert code == caught.value.code
@@ -94,7 +94,7 @@ def test_what_is_not_there_is_wrong_usage(
 
 def test_the_agents_that_there_are_are_named(folder: Path) -> None:
     """A typing mistake is mended without opening the file."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         load_agent(f"{folder / 'crew_of_loading.py'}:setle")
 
     assert "It has: declared, renamed." == caught.value.next
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_loaded_keeps_its_cause(folder: Path, text: str) -
     """`-vv` shows where it stumbled; a file that exits does not end the command as if all were well."""
     (folder / "broken_of_loading.py").write_text(text, "utf-8")
 
-    with pytest.raises(Usage, match="cannot be loaded") as caught:
+    with pytest.raises(UsageError, match="cannot be loaded") as caught:
         load_agent(f"{folder / 'broken_of_loading.py'}:x")
 
     assert ("agent_not_loadable", True) == (caught.value.code, caught.value.__cause__ is not None)
@@ -122,7 +122,7 @@ def test_a_recorded_agent_is_below_the_home_s_parent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("recorded", ["moved.py:declared", "crew_of_loading.py:nobody"])
 def test_a_recorded_agent_that_is_gone_is_asked_for(folder: Path, recorded: str) -> None:
     """It was moved or renamed; that the run names it is no help, `--agent` is."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         load_recorded(recorded, folder, "k3f")
 
     assert caught.value.next.startswith("Say where it is now: `clew resume k3f --agent FILE:AGENT`.")
@@ -133,7 +133,7 @@ def test_a_recorded_agent_that_is_gone_is_asked_for(folder: Path, recorded: str)
 )
 def test_a_journal_cannot_have_any_file_loaded(tmp_path: Path, recorded: str) -> None:
     """A home may come from somebody else; what it names outside of its project is not run unasked."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         recorded_agent(recorded, tmp_path, "k3f")
 
     assert ("agent_not_recorded", "Say where it is: `clew resume k3f --agent FILE:AGENT`.") == (

@@ -7,7 +7,7 @@ import clew
 from clew.cli.running import Terms, accepted
 from clew.core.budget import RunBudget
 from clew.core.records import Record
-from clew.errors import Usage
+from clew.errors import UsageError
 from clew.runtime.reviewing import Said
 from tests.cli.shell import Shell
 
@@ -241,7 +241,7 @@ def test_an_acceptance_has_a_name_and_a_reason() -> None:
 @pytest.mark.parametrize("said", [(True, None, None), (True, "ann", None), (True, "ann", " "), (False, "ann", "why")])
 def test_half_an_acceptance_is_none(said: tuple[bool, str | None, str | None]) -> None:
     """A waiver by nobody is worth nothing."""
-    with pytest.raises(Usage, match="go together") as caught:
+    with pytest.raises(UsageError, match="go together") as caught:
         accepted(*said)
 
     assert "acceptance_incomplete" == caught.value.code

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.budget import Exceeded, RunBudget, exceeded, out_of_time
-from clew.errors import Usage
+from clew.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_time_can_be_asked_for_alone(active_s: float, over: bool) -> None:
 @pytest.mark.parametrize("value", [-1, True, nan, inf, "3", [1]])
 def test_what_is_no_limit_is_refused(member: str, value: Any) -> None:
     """A limit that is never reached because it is no number would be a silent lack of one."""
-    with pytest.raises(Usage, match=f"budget {member} is ") as caught:
+    with pytest.raises(UsageError, match=f"budget {member} is ") as caught:
         RunBudget(**{member: value})
 
     assert "invalid_budget" == caught.value.code
@@ -61,7 +61,7 @@ def test_what_is_no_limit_is_refused(member: str, value: Any) -> None:
 
 def test_half_a_call_is_refused() -> None:
     """Calls are counted in whole numbers; rounding would decide for the user."""
-    with pytest.raises(Usage, match=r"budget max_calls is 2\.5"):
+    with pytest.raises(UsageError, match=r"budget max_calls is 2\.5"):
         RunBudget(max_calls=2.5)  # type: ignore[arg-type]  # the point of the test
 
 

@@ -580,7 +580,7 @@ def test_a_turn_does_not_take_the_id_of_a_step(before: list[Event]) -> None:
     ids=["never begun", "ended"],
 )
 def test_a_turn_ends_once(before: list[list[Event]]) -> None:
-    """Usage is counted once per provider message."""
+    """UsageError is counted once per provider message."""
     error = refused(run(*before), events.turn_end("turn-1", None))
 
     assert "ends without having begun" in error.message

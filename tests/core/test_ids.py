@@ -21,7 +21,7 @@ from clew.core.ids import (
     split_key,
     step_id,
 )
-from clew.errors import NotFound, Usage
+from clew.errors import NotFound, UsageError
 
 IDS = ["k3f9x2-261129", "k3f9aa-261129", "orders-2026", "01JD4KQ7Z8"]
 parts = st.text(st.characters(exclude_characters=":#", exclude_categories=("C", "Z")), min_size=1, max_size=20)
@@ -59,7 +59,7 @@ def test_a_legal_id_comes_back(text: str) -> None:
 )
 def test_an_id_that_could_name_another_file_is_refused(text: str) -> None:
     """An id is the only thing a path is made of, on every system."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         check_id(text)
 
     assert ("invalid_run_id", True) == (caught.value.code, len(caught.value.message) < 300)
@@ -67,7 +67,7 @@ def test_an_id_that_could_name_another_file_is_refused(text: str) -> None:
 
 def test_what_is_no_text_is_refused_as_an_id() -> None:
     """A run id of 42 is a mistake of the user's, not a traceback from `re`."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         check_id(42)  # type: ignore[arg-type]  # what an untyped caller does
 
     assert caught.value.code == "invalid_run_id"
@@ -75,7 +75,7 @@ def test_what_is_no_text_is_refused_as_an_id() -> None:
 
 def test_the_code_names_whose_id_it_is() -> None:
     """`invalid_session_id` is a code of its own in the contract."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         check_id("a b", "session")
 
     assert ("invalid_session_id", "'a b' is not a legal session id") == (caught.value.code, caught.value.message)
@@ -86,7 +86,7 @@ def test_every_accepted_id_is_made_of_the_documented_characters(text: str) -> No
     """The rule is a set of ASCII characters, not a class that Unicode widens."""
     try:
         check_id(text)
-    except Usage:
+    except UsageError:
         return
 
     assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
@@ -158,7 +158,7 @@ def test_a_part_of_no_id_is_an_unknown_run(part: str) -> None:
 
 def test_a_part_of_two_ids_names_both() -> None:
     """The next keystroke is chosen from what is shown."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         match_id("K3F", IDS)
 
     assert (
@@ -170,7 +170,7 @@ def test_a_part_of_two_ids_names_both() -> None:
 
 def test_a_part_of_many_ids_names_five() -> None:
     """A thousand candidates help nobody."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         match_id("r", [f"r{number}" for number in range(9)])
 
     assert (["r0", "r1", "r2", "r3", "r4"], True) == (
@@ -191,7 +191,7 @@ def test_a_part_that_would_blur_the_key_is_refused(place: int, code: str, bad: s
     three = ["run", "step", "call"]
     three[place] = bad
 
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         effect_key(*three)
 
     assert code == caught.value.code
@@ -206,7 +206,7 @@ def test_a_key_comes_apart_as_it_was_made(run: str, step: str, call: str) -> Non
 @pytest.mark.parametrize("key", ["", "run", "run:step", "run:step:call:more", "run::call", ":step:call", "run:step:"])
 def test_what_is_not_a_key_is_refused(key: str) -> None:
     """A wrong key settles nothing."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         split_key(key)
 
     assert caught.value.code == "invalid_key"
@@ -256,7 +256,7 @@ def test_a_legal_name_comes_back(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "1pay", "-pay", "a.b", "a:b", "a#b", "a b", "pay\n", "é", "a١", "x" * 81])
 def test_a_name_with_a_separator_is_refused(text: str) -> None:
     """Step ids are made of names; a dot inside would be a path."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         check_name(text, "step")
 
     assert caught.value.code == "invalid_step_name"

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from clew.core.canon import canonical
 from clew.core.jsonable import record_result, restore, to_json
-from clew.errors import Usage
+from clew.errors import UsageError
 from tests.strategies import json_values, texts
 
 
@@ -122,7 +122,7 @@ class Titled(TypedDict):
 
 
 def spoiled(value: Any) -> dict[str, Any]:
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         to_json(value)
     assert caught.value.code == "value_not_json"
     return caught.value.facts
@@ -294,7 +294,7 @@ def test_two_hundred_levels_are_kept() -> None:
 
 def test_the_path_begins_where_the_caller_says() -> None:
     """An argument's name belongs into the message."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         to_json([1j], at="pay.order")
 
     assert "the value at pay.order[0] cannot be kept as JSON: complex is a type without a rule for JSON" == str(
@@ -472,7 +472,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 )
 def test_an_answer_of_another_type_is_a_mismatch(expected: str, annotation: Any, value: Any) -> None:
     """An agent that reckons with an int must not go on with a text."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         restore(value, annotation)
 
     assert ("result_mismatch", expected) == (caught.value.code, caught.value.facts["expected"])

@@ -16,7 +16,7 @@ from clew.core.operation import (
     OperationStatus,
     legal_target,
 )
-from clew.errors import Corrupt, Refused, Usage
+from clew.errors import Corrupt, Refused, UsageError
 
 AT = "2026-11-29T14:00:00.000Z"
 LATER = "2026-11-29T14:00:01.000Z"
@@ -275,7 +275,7 @@ def test_a_correlation_id_follows_from_run_and_operation(chosen: str, expected: 
 @pytest.mark.parametrize("member", ["run_id", "operation_id", "event_id", "correlation_id"])
 def test_a_blank_id_is_refused_at_creation(member: str) -> None:
     """Contract #11: a blank id names nothing."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         accepted(**{member: " \t"})
 
     assert "invalid_operation_state" == caught.value.code
@@ -283,7 +283,7 @@ def test_a_blank_id_is_refused_at_creation(member: str) -> None:
 
 def test_a_blank_event_id_is_refused_at_a_move() -> None:
     """Contract #11: two blank ids would be the same event."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         accepted().move("START", event_id=" ", at=AT)
 
     assert "invalid_operation_state" == caught.value.code
@@ -292,9 +292,9 @@ def test_a_blank_event_id_is_refused_at_a_move() -> None:
 @pytest.mark.parametrize("at", ["", "yesterday", "2026-11-29T14:00:00", "2026-11-29T14:00:00+01:00"])
 def test_an_unreadable_time_is_refused(at: str) -> None:
     """Contract #12: at creation and at a move alike; a time without UTC is none."""
-    with pytest.raises(Usage) as created:
+    with pytest.raises(UsageError) as created:
         accepted(at=at)
-    with pytest.raises(Usage) as refused:
+    with pytest.raises(UsageError) as refused:
         accepted().move("START", event_id="e2", at=at)
 
     assert ("invalid_operation_state", "invalid_operation_state") == (created.value.code, refused.value.code)

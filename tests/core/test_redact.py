@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.redact import Redactor
-from clew.errors import Usage
+from clew.errors import UsageError
 from tests.strategies import json_values, scalars
 
 OPEN = Redactor()
@@ -259,7 +259,7 @@ def test_a_configured_word_of_a_marker_leaves_the_marker() -> None:
 @pytest.mark.parametrize("value", ["", "12345"])
 def test_a_short_configured_value_is_refused(value: str) -> None:
     """It would be found in every second text."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         Redactor(["hunter2", value])
 
     assert ("secret_too_short", 2) == (caught.value.code, caught.value.facts["number"])
@@ -267,7 +267,7 @@ def test_a_short_configured_value_is_refused(value: str) -> None:
 
 def test_no_message_shows_a_configured_value() -> None:
     """An error that prints the secret is a leak of its own."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         Redactor(["hunter2-long", "oops!"])
 
     assert ("hunter2" in repr(OURS), "oops!" in json.dumps(caught.value.as_json())) == (False, False)

@@ -623,6 +623,16 @@ def test_what_waits_for_a_person_a_person_can_settle(found: CallState, own: bool
     assert "skip" == judge_call(run(settled, own=own), settled, known)[0]
 
 
+@pytest.mark.parametrize(("since_ms", "decision"), [(60_000, "rerun"), (59_999, "review")])
+def test_a_window_begins_with_the_first_start_that_nobody_can_vouch_for(since_ms: int, decision: str) -> None:
+    """The other side may know the key from then on; repeating does not make it remember longer."""
+    found = call(capability=IDEMPOTENT, attempt=3, since_ms=since_ms, started_ms=99_000)
+
+    step = judged(run(found), tools={"pay": Offered(IDEMPOTENT, window_s=40)})
+
+    assert decision == step.decision
+
+
 @given(call_states(), any_facts, st.integers(0, 10))
 def test_a_plan_depends_on_nothing_else(found: CallState, known: Facts, other: int) -> None:
     """Pure: the same facts give the same plan, whatever other calls stand beside."""

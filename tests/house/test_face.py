@@ -13,7 +13,7 @@ PROMISED = {
     "Call", "CannotTell", "Corrupt", "Denied", "DidNotHappen", "DurableOperation", "EffectReceipt", "Failed",
     "FileRunStore", "GiveUp", "Happened", "Held", "Home", "NothingHappened", "Refused", "ResultNotRecorded", "Run",
     "RunBudget", "RunMetrics", "RunResult", "RunState", "Stop", "Storage", "SyncRun", "ToolError", "Turn", "Usage",
-    "Verdict", "agent", "prepare_run_resume", "tool",
+    "UsageError", "Verdict", "agent", "prepare_run_resume", "tool",
 }  # fmt: skip
 
 

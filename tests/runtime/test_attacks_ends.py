@@ -1,10 +1,11 @@
-"""How a leg ends when something strikes in the wrong moment: found by attacking the promises, kept so that they hold."""
+"""How a leg ends when something strikes in the wrong moment: found by attacking the promises."""
 
 import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from clew.core.compose import Move
 from clew.core.metrics import Usage
 from clew.runtime.control import request_abort
 from clew.stores.base import Command
+from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from tests.runtime.scene import RUN, WAYS, Scene, agent_of, lose_the_line, paying, start, tool_of
 
 ways = pytest.mark.parametrize("way", WAYS)
@@ -54,9 +56,9 @@ def background(run: clew.SyncRun, pay: clew.Tool) -> threading.Thread:
     """A thread that carries its step, and pays until it is told to stop."""
 
     def body() -> None:
-        with pytest.raises(clew.Stop):
-            for number in range(10_000):
-                run.call(pay, order=str(number))
+        with suppress(clew.Stop):
+            while True:
+                run.call(pay)
 
     thread = threading.Thread(target=contextvars.copy_context().run, args=(body,), daemon=True)
     thread.start()
@@ -84,20 +86,43 @@ def test_a_plain_agent_that_returns_is_waited_for_by_what_its_threads_began() ->
     assert len(scene.bank.paid) == receipts.count("started") == receipts.count("committed")
 
 
-def test_nothing_begins_behind_the_end_of_an_async_agent() -> None:
-    """A task that it left behind gets its turn while the end is written; the end stands."""
-    scene = Scene()
-    pay = paying(scene, "async")
-    left: list[asyncio.Task[Any]] = []
+class Drained(MemoryRunStore):
+    """A store that lets something happen while the inbox is looked into for the last time."""
 
-    async def later(run: clew.Run) -> None:
-        for _ in range(200):
-            await asyncio.sleep(0)
-        await run.call(pay)
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def pending(self, run_id: str) -> Sequence[Command]:
+        self.meanwhile()
+        return super().pending(run_id)
+
+
+def test_nothing_begins_behind_the_end_of_an_async_agent() -> None:
+    """A task that it left behind gets its turn while the end is being written; the end stands."""
+    scene, store = Scene(), Drained()
+    scene.memory = store
+    pay = paying(scene, "async")
+
+    async def later(run: clew.Run, go: asyncio.Event, tried: threading.Event) -> None:
+        await go.wait()
+        try:
+            await run.call(pay)
+        finally:
+            tried.set()
 
     async def agent(run: clew.Run, prompt: Any) -> str:
-        left.append(asyncio.ensure_future(later(run)))
+        loop, go, tried = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+        left.append(asyncio.ensure_future(later(run, go, tried)))
+
+        def meanwhile() -> None:
+            loop.call_soon_threadsafe(go.set)
+            tried.wait(20)
+
+        store.meanwhile = meanwhile
         return "done"
+
+    left: list[asyncio.Task[Any]] = []
 
     async def whole() -> tuple[clew.RunResult, list[Any]]:
         result = await scene.home().run(clew.Agent(agent, tools=[pay]), run_id=RUN)
@@ -150,11 +175,12 @@ def test_a_call_that_was_cancelled_before_it_began_has_no_answer() -> None:
 
 def test_a_plain_agent_in_a_group_hears_commands() -> None:
     """It blocks until its group has ended, and calls nothing else; the inbox is looked into all the same."""
-    scene = Scene()
+    scene, begun = Scene(), []
     free = clew.Tool(look, effect="none", replay="safe")
 
     def agent(run: clew.SyncRun, prompt: Any) -> None:
         for number in range(100):
+            begun.append(number)
             with run.group() as group:
                 group.call(free, n=number)
             if number == 3:
@@ -163,7 +189,7 @@ def test_a_plain_agent_in_a_group_hears_commands() -> None:
 
     result = scene.run(clew.Agent(agent, tools=[free]))
 
-    assert ("paused", "pause_requested") == (result.operation.state, result.reason)
+    assert ("pause_requested", [0, 1, 2, 3, 4]) == (result.reason, begun)
 
 
 # What does not fit, what is not one.
@@ -174,7 +200,7 @@ def test_an_output_that_does_not_fit_into_an_append_pauses_the_run(way: str) -> 
     """It is the agent's mistake, not the journal's; mended, the run completes."""
     scene, sizes = Scene(), [40_000_000, 5]
 
-    def script(run: Any) -> Iterator[Any]:
+    def script(run: Any) -> Any:
         yield run.step("one", lambda: 1)
         return "x" * sizes.pop(0)
 
@@ -257,15 +283,49 @@ def test_another_input_of_equal_value_is_another_input() -> None:
 def test_a_command_that_names_nobody_is_rejected_and_the_run_goes_on(way: str, by: str, reason: str) -> None:
     """Whoever writes into the inbox by hand must not be able to break the journal of a living run."""
     scene = Scene()
-    free = tool_of(way, look, effect="none", replay="safe")
+    pay = paying(scene, way, lose_the_line)
 
     def script(run: Any) -> Any:
         scene.memory.post(Command(1, "s-1", RUN, "settle", by, reason, {"outcome": "happened"}))
         scene.clock.advance(1)
-        yield run.call(free)
-        return "done"
+        yield run.call(pay)
 
-    result = scene.run(agent_of(way, script, free))
+    result = scene.run(agent_of(way, script, pay))
     answer = scene.memory.answered(RUN, "s-1")
 
-    assert ("completed", "rejected") == (result.operation.state, answer.status if answer else "")
+    assert ("unknown_effect", "rejected") == (result.reason, answer.status if answer else "")
+
+
+# What a person says.
+
+
+@pytest.mark.parametrize(
+    ("gone", "verdict", "code"),
+    [
+        (False, clew.Happened("other"), "nothing_to_settle"),
+        (False, clew.DidNotHappen(), "nothing_to_settle"),
+        (True, clew.DidNotHappen(), "review_conflict"),
+        (True, clew.GiveUp(), "review_conflict"),
+        (True, clew.Happened("other"), ""),
+    ],
+)
+def test_an_answer_that_was_told_is_only_replaced_when_it_is_lost(gone: bool, verdict: Any, code: str) -> None:
+    """It is replayed as told, whatever is learnt later; and a refusal is no damage of the journal."""
+    scene, runs = Scene(), [1, 2]
+    long = clew.Tool(lambda: "x" * 20_000, name="pay")
+
+    def script(run: Any) -> Any:
+        yield run.call(long)
+        if runs.pop(0) == 1:
+            raise LookupError("a bug")
+
+    scene.run(agent_of("plain", script, long))
+    if gone:
+        scene.blobs = MemoryBlobStore()
+    found = ""
+    try:
+        scene.settle(verdict, "pay-1")
+    except clew.Refused as fault:
+        found = fault.code
+
+    assert (code, None) == (found, scene.state.unclosed_leg)

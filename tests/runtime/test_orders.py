@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.errors import Usage
+from clew.errors import UsageError
 from clew.runtime.ending import Policy
 from clew.runtime.orders import orders_of, say
 
@@ -20,7 +20,7 @@ def test_what_is_ordered_is_what_is_done(on_error: str, on_limit: str) -> None:
 @pytest.mark.parametrize(("on_error", "on_limit"), [("stop", "pause"), ("pause", "PAUSE"), ("", "pause")])
 def test_another_word_is_refused_before_anything_runs(on_error: str, on_limit: str) -> None:
     """A mistyped `fail` must not become a pause in silence."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         orders_of(on_error, on_limit, False, None, None)
 
     assert "invalid_order" == caught.value.code

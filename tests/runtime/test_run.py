@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.errors import Refused, Usage
+from clew.errors import Refused, UsageError
 from clew.testing.crash import CrashPoint
 from tests.runtime.scene import RUN, WAYS, Scene, agent_of, lose_the_line, paying, start, tool_of
 from tests.runtime.test_drivers import Strike, crash
@@ -140,7 +140,7 @@ def test_a_step_cannot_have_a_name_that_means_something_else(way: str, name: str
     def script(run: Any) -> Any:
         try:
             yield run.step(name, lambda: 1)
-        except Usage as fault:
+        except UsageError as fault:
             return fault.code
 
     result = scene.run(agent_of(way, script, pay))
@@ -231,7 +231,7 @@ def test_a_call_that_a_group_refused_leaves_no_gap(way: str) -> None:
     pay = paying(scene, way)
 
     def fill(group: Any) -> None:
-        with pytest.raises(Usage):
+        with pytest.raises(UsageError):
             group.call(pay, object())
         group.call(pay, "a")
 

@@ -9,7 +9,7 @@ import pytest
 
 import clew
 from clew.core.ids import CALL_NAMESPACE
-from clew.errors import Usage
+from clew.errors import UsageError
 from clew.runtime.tools import RESERVED, Agent, Call, Tool, as_agent, as_tool
 
 
@@ -56,7 +56,7 @@ refused: list[tuple[Any, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("body", "declared", "why"), refused)
 def test_a_declaration_that_contradicts_itself_is_refused(body: Any, declared: dict[str, Any], why: str) -> None:
     """At import, not after the payment."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         clew.tool(**declared)(body)
 
     assert caught.value.code == "invalid_tool"
@@ -66,7 +66,7 @@ def test_a_declaration_that_contradicts_itself_is_refused(body: Any, declared: d
 @pytest.mark.parametrize("name", RESERVED)
 def test_a_tool_cannot_have_a_name_of_the_runs_own_records(name: str) -> None:
     """`turn-1` would be a call and a turn, and `now-1` a time and a payment."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         Tool(plain, name=name)
 
     assert "invalid_tool" == caught.value.code
@@ -79,7 +79,7 @@ def test_a_function_without_a_usable_name_must_be_given_one(body: Any) -> None:
     if body.__class__ is functools.partial:
         assert "partial" == Tool(body).name
     else:
-        with pytest.raises(Usage):
+        with pytest.raises(UsageError):
             Tool(body)
 
     assert "pay" == given
@@ -87,7 +87,7 @@ def test_a_function_without_a_usable_name_must_be_given_one(body: Any) -> None:
 
 def test_a_function_that_does_not_say_its_arguments_is_refused() -> None:
     """They could not be recorded by name."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         Tool(type, name="pay")
 
     assert "invalid_tool" == caught.value.code
@@ -153,7 +153,7 @@ def test_arguments_are_recorded_by_name(body: Any, args: Any, kwargs: Any, expec
 )
 def test_arguments_that_do_not_fit_are_refused(args: Any, kwargs: Any) -> None:
     """Before anything started."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         Tool(plain).bind(args, kwargs)
 
     assert ("invalid_arguments", "plain") == (caught.value.code, caught.value.facts["tool"])
@@ -170,7 +170,7 @@ def test_a_tool_can_be_tried_by_hand() -> None:
     """`Call.loose()`; its workspace must be given where one is used."""
     call = Call.loose("pay", order="x")
 
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         _ = call.workspace
     assert ("loose:pay-1:c1", {"order": "x"}, "no_workspace") == (call.key, call.arguments, caught.value.code)
 
@@ -179,7 +179,7 @@ def test_whatever_can_be_called_is_a_tool_and_nothing_else() -> None:
     """A name is resolved by the gate, not here."""
     tool = clew.tool(plain)
 
-    with pytest.raises(Usage):
+    with pytest.raises(UsageError):
         as_tool("pay")
     assert (tool, "plain") == (as_tool(tool), as_tool(plain).name)
 
@@ -205,7 +205,7 @@ async def async_policy(call: Call) -> str | None:
 )
 def test_an_agent_that_cannot_work_is_refused_when_declared(body: Any, declared: dict[str, Any], why: str) -> None:
     """A policy that nobody awaits would allow everything."""
-    with pytest.raises(Usage) as caught:
+    with pytest.raises(UsageError) as caught:
         clew.agent(**declared)(body)
 
     assert caught.value.code == "invalid_agent"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clew.core.chain import genesis
 from clew.core.records import Batch
-from clew.errors import ClewError, Corrupt, Held, NotFound, Refused, Storage, Usage
+from clew.errors import ClewError, Corrupt, Held, NotFound, Refused, Storage, UsageError
 from clew.stores.base import BlobStore, Command, CommandAnswer, RunWriter, TailRepaired
 from clew.stores.blobs import FileBlobStore
 from clew.stores.memory import MemoryBlobStore
@@ -66,7 +66,7 @@ def test_an_id_is_given_once_whatever_its_case(lab: Lab, writer: RunWriter, run_
 @pytest.mark.parametrize("run_id", ["", "..", "a/b", "con", "a" * 129, "-x"])
 def test_an_id_that_no_file_may_have_begins_nothing(lab: Lab, run_id: str) -> None:
     """An id is the only thing a path is made of."""
-    code = code_of(lambda: lab.store.create(run_id, Hand("r1").start(lab.store)), Usage)
+    code = code_of(lambda: lab.store.create(run_id, Hand("r1").start(lab.store)), UsageError)
 
     assert (code, list(lab.store.ids())) == ("invalid_run_id", [])
 
@@ -468,7 +468,7 @@ def test_an_answer_is_found_by_its_sender(lab: Lab, writer: RunWriter) -> None:
 
 def test_a_command_id_that_no_file_may_have_is_refused(lab: Lab, writer: RunWriter) -> None:
     """It comes from outside and becomes a name on disk."""
-    code = code_of(lambda: lab.store.post(command("../c1")), Usage)
+    code = code_of(lambda: lab.store.post(command("../c1")), UsageError)
 
     assert code == "invalid_control_id"
 

@@ -1,5 +1,6 @@
 """The inbox as files that any process can drop and anyone can read."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,17 @@ def test_a_linked_inbox_is_refused(inbox: FileInbox, folder: Path, tmp_path: Pat
         inbox.pending()
 
     assert caught.value.code == "home_link_refused"
+
+
+def test_a_file_that_no_command_is_called_like_does_not_block_the_others(inbox: FileInbox, folder: Path) -> None:
+    """A note, a folder, a link and a pipe that somebody left there: each is reported, none ends a run."""
+    inbox.post(COMMAND)
+    (folder / "my note.json").write_bytes(b"hello")
+    (folder / "dir.json").mkdir()
+    (folder / "link.json").symlink_to("/")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(folder / "pipe.json")
+
+    found = (inbox.pending(), sorted(Path(path).name for path in inbox.unreadable()))
+
+    assert found == ([COMMAND], sorted(path.name for path in folder.iterdir() if path.name != "c1.json"))

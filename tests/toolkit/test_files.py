@@ -148,7 +148,7 @@ def test_a_folder_that_denies_proves_that_nothing_happened(tmp_path: Path) -> No
 
 def test_a_call_without_a_workspace_says_how_to_give_one() -> None:
     """The current folder would be a guess, and a write to it a surprise."""
-    with pytest.raises(errors.Usage) as told:
+    with pytest.raises(errors.UsageError) as told:
         write_file(clew.Call.loose(), "x", "y")
 
     assert told.value.code == "no_workspace"

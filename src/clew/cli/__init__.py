@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from clew.errors import ClewError, Usage
+from clew.errors import ClewError, UsageError
 
 _PARTS = ("cyclopts", "rich")
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def not_installed(name: str) -> ClewError:
     """The library is there, but not what the command needs."""
-    return Usage(
+    return UsageError(
         f"the command needs {name!r}, which is not installed",
         code="cli_not_installed",
         next="Install it with `pip install 'clew[cli]'`.",

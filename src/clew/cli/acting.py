@@ -8,7 +8,7 @@ import msgspec
 from clew.cli.desk import Desk, login
 from clew.core.ids import split_key
 from clew.core.review import DidNotHappen, GiveUp, Happened, Settlement
-from clew.errors import Usage
+from clew.errors import UsageError
 from clew.runtime.home import Home
 from clew.runtime.reviewing import pick_call
 from clew.views.account import started_lines
@@ -50,13 +50,13 @@ def _call_and_verdict(words: tuple[str | None, str | None], result: str | None) 
     first, second = words
     call, said = (None, first) if second is None else (first, second)
     if said not in VERDICTS:
-        raise Usage(
+        raise UsageError(
             f"{said!r} is no settlement" if said else "no settlement is named",
             code="invalid_settlement",
             next=f"Say one of: {', '.join(VERDICTS)}.",
         )
     if said != "happened" and result is not None:
-        raise Usage(
+        raise UsageError(
             f"{said} has no result",
             code="invalid_settlement",
             next="Leave --result out, or settle it as happened.",
@@ -74,7 +74,7 @@ def _json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except ValueError as fault:
-        raise Usage(
+        raise UsageError(
             f"--result is not JSON: {fault}",
             code="result_not_json",
             next="""Give what the tool would have returned, as JSON: --result '{"transfer":"T-77"}'.""",
@@ -150,7 +150,7 @@ class Loss:
 def accept_loss(desk: Desk, run: str | None, loss: Loss) -> int:
     """Go on from what a journal still has, on a person's word."""
     if run is None or not loss.accepted:
-        raise Usage(
+        raise UsageError(
             "a loss is accepted for one run, with --accept-loss",
             code="acceptance_incomplete",
             next="Say all of it: clew verify RUN --accept-loss --by NAME --reason TEXT.",

@@ -8,7 +8,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from clew.cli import acting, looking, running
 from clew.cli.desk import attend
 from clew.cli.screen import Options, Screen, lenient
-from clew.errors import ClewError, Usage
+from clew.errors import ClewError, UsageError
 from clew.runtime.recovery import VERSION
 
 DEFAULTS: Final = Options()
@@ -280,7 +280,7 @@ def serve(argv: Sequence[str]) -> int:
         code = app(tokens, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
         Screen(Options(json="--json" in tokens)).fail(_usage(error))
-        return Usage.exit_code
+        return UsageError.exit_code
     except KeyboardInterrupt:
         return 130
     return code if isinstance(code, int) else 0
@@ -288,7 +288,7 @@ def serve(argv: Sequence[str]) -> int:
 
 def _usage(error: CycloptsError) -> ClewError:
     chain = [name for name in error.command_chain or () if name]
-    return Usage(
+    return UsageError(
         str(error).strip(),
         code="invalid_command_line",
         next=f"See `{' '.join(['clew', *chain])} --help`.",

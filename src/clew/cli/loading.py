@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from clew.errors import Usage
+from clew.errors import UsageError
 from clew.runtime.tools import Agent, as_agent
 
 
@@ -16,11 +16,11 @@ def load_agent(target: str) -> Agent:
     The file's folder stands first on the import path, as if the file had been started itself.
 
     Raises:
-        Usage: `invalid_agent_path`, `agent_not_found`, `agent_not_loadable`.
+        UsageError: `invalid_agent_path`, `agent_not_found`, `agent_not_loadable`.
     """
     file, _, name = target.rpartition(":")
     if not file or not name:
-        raise Usage(
+        raise UsageError(
             f"{target!r} names no agent",
             code="invalid_agent_path",
             next="Write FILE:AGENT, as in examples/orders/agent.py:settle.",
@@ -41,11 +41,11 @@ def load_recorded(recorded: str, base: Path, run_id: str) -> Agent:
     """The agent of a run, from where the run recorded it.
 
     Raises:
-        Usage: as `load_agent` and `recorded_agent`; when it is not there any more, `--agent` is the way.
+        UsageError: as `load_agent` and `recorded_agent`; when it is not there any more, `--agent` is the way.
     """
     try:
         return load_agent(recorded_agent(recorded, base, run_id))
-    except Usage as fault:
+    except UsageError as fault:
         if fault.code != "agent_not_found":
             raise
         raise _not_found(
@@ -57,12 +57,12 @@ def recorded_agent(recorded: str, base: Path, run_id: str) -> str:
     """Where a run's agent is, as it was recorded, below the home's parent.
 
     Raises:
-        Usage: `agent_not_recorded` when the run has none there; `--agent` must say it then.
+        UsageError: `agent_not_recorded` when the run has none there; `--agent` must say it then.
     """
     file, _, name = recorded.rpartition(":")
     path = (base / file).resolve()
     if not file or "<" in name or Path(file).is_absolute() or not path.is_relative_to(base.resolve()):
-        raise Usage(
+        raise UsageError(
             f"run {run_id!r} recorded {recorded!r} as its agent, which is not a file below {str(base)!r}",
             code="agent_not_recorded",
             next=f"Say where it is: `clew resume {run_id} --agent FILE:AGENT`.",
@@ -84,7 +84,7 @@ def _load(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as fault:
         del sys.modules[name]
-        raise Usage(
+        raise UsageError(
             f"{str(path)!r} cannot be loaded: {type(fault).__name__}: {fault}",
             code="agent_not_loadable",
             next="Mend the file; -vv shows where it stumbled. Nothing was started.",
@@ -102,5 +102,5 @@ def _offered(module: ModuleType) -> list[str]:
     return [name for name, each in vars(module).items() if isinstance(each, Agent)]
 
 
-def _not_found(message: str, following: str) -> Usage:
-    return Usage(message, code="agent_not_found", next=following)
+def _not_found(message: str, following: str) -> UsageError:
+    return UsageError(message, code="agent_not_found", next=following)

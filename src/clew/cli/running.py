@@ -10,7 +10,7 @@ from clew.cli.screen import others_to_stderr
 from clew.core.budget import RunBudget
 from clew.core.records import Record
 from clew.core.snapshot import RunResult
-from clew.errors import ClewError, Usage
+from clew.errors import ClewError, UsageError
 from clew.runtime.home import Home
 from clew.runtime.opening import recorded_budget
 from clew.runtime.reviewing import Said
@@ -143,12 +143,12 @@ def accepted(accept: bool, by: str | None, reason: str | None) -> Said | None:
     """Who accepts a changed configuration, and why.
 
     Raises:
-        Usage: `acceptance_incomplete` when it is said by nobody or without a reason, or nothing is accepted.
+        UsageError: `acceptance_incomplete` when it is said by nobody or without a reason, or nothing is accepted.
     """
     if not accept and by is None and reason is None:
         return None
     if not accept or not (by or "").strip() or not (reason or "").strip():
-        raise Usage(
+        raise UsageError(
             "--accept-config, --by and --reason go together",
             code="acceptance_incomplete",
             next="Say all three: --accept-config --by NAME --reason TEXT.",

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.errors import Usage
+from clew.errors import UsageError
 
 
 class RunBudget(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class RunBudget(msgspec.Struct, frozen=True):
             value = getattr(self, name)
             kinds = (int,) if name == "max_calls" else (int, float)
             if value is not None and (type(value) not in kinds or not 0 <= value < inf):
-                raise Usage(
+                raise UsageError(
                     f"budget {name} is {value!r}",
                     code="invalid_budget",
                     next=f"Give {name} as a number that is not negative, or leave it out.",

@@ -14,7 +14,7 @@ from clew.core.records import Record
 from clew.core.review import Review
 from clew.core.state import ApprovalState, RunState, TurnState
 from clew.core.times import parse_ms
-from clew.errors import Usage
+from clew.errors import UsageError
 
 Event = dict[str, Any]
 _OUTCOMES: Final = ("happened", "did_not_happen", "give_up")
@@ -78,7 +78,7 @@ def _own_key(state: RunState, event: Event) -> str:
     """The key of what is proposed, as it follows from run, step and call."""
     try:
         key = effect_key(state.run_id, _text(event, "stepId"), _text(event, "callId"))
-    except Usage as fault:
+    except UsageError as fault:
         raise Illegal(fault.message) from None
     if event.get("idempotencyKey") != key:
         raise Illegal(f"the key of call {event['callId']!r} does not follow from run, step and call")

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Collection
 from typing import Final
 
-from clew.errors import NotFound, Usage
+from clew.errors import NotFound, UsageError
 
 CALL_NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_URL, "urn:clew:call")
 """The UUIDv5 namespace of calls: UUIDv5 of the URL namespace and the name `urn:clew:call`."""
@@ -33,14 +33,14 @@ def check_id(text: str, what: str = "run") -> str:
         what: Whose id it is, for the error code: `run`, `session`, `checkpoint`.
 
     Raises:
-        Usage: `invalid_<what>_id` when it is empty, longer than 128, holds anything but ASCII letters, digits,
+        UsageError: `invalid_<what>_id` when it is empty, longer than 128, holds anything but ASCII letters, digits,
             `_` and `-`, begins with one of these two, or is a device name of Windows.
 
     Source:
         DESIGN §4; contract #18.
     """
     if not _fits(text, _ID, _ID_LENGTH) or text.lower() in _RESERVED:
-        raise Usage(
+        raise UsageError(
             f"{_shown(text)} is not a legal {what} id",
             code=f"invalid_{what}_id",
             next="Use at most 128 ASCII letters, digits, '_' and '-', begin with a letter or digit, "
@@ -76,7 +76,7 @@ def match_id(part: str, ids: Collection[str]) -> str:
 
     Raises:
         NotFound: `unknown_run` when no id contains the part.
-        Usage: `ambiguous_run_id` when several do; `facts["candidates"]` has the first five.
+        UsageError: `ambiguous_run_id` when several do; `facts["candidates"]` has the first five.
 
     Source:
         DESIGN §4, §10.
@@ -95,7 +95,7 @@ def match_id(part: str, ids: Collection[str]) -> str:
         )
     candidates = sorted(found)[:_CANDIDATES]
     more = ", …" if len(found) > _CANDIDATES else ""
-    raise Usage(
+    raise UsageError(
         f"{_shown(part)} means {len(found)} runs: {', '.join(map(repr, candidates))}{more}",
         code="ambiguous_run_id",
         next="Type more characters of the run that you mean.",
@@ -120,7 +120,7 @@ def effect_key(run_id: str, step_id: str, call_id: str) -> str:
     """Make the idempotency key `run:step:call`, which every record of one effect carries.
 
     Raises:
-        Usage: `invalid_run_id`, `invalid_step_id` or `invalid_call_id` when a part is empty, holds `:` or `#`
+        UsageError: `invalid_run_id`, `invalid_step_id` or `invalid_call_id` when a part is empty, holds `:` or `#`
             (they separate), or a character that cannot be printed (an environment variable carries the key).
 
     Source:
@@ -128,7 +128,7 @@ def effect_key(run_id: str, step_id: str, call_id: str) -> str:
     """
     for text, what in ((run_id, "run"), (step_id, "step"), (call_id, "call")):
         if not text or ":" in text or "#" in text or not text.isprintable():
-            raise Usage(
+            raise UsageError(
                 f"{_shown(text)} cannot be the {what} part of an idempotency key",
                 code=f"invalid_{what}_id",
                 next="Give it a name of printable characters without ':' and '#'.",
@@ -141,11 +141,11 @@ def split_key(key: str) -> tuple[str, str, str]:
     """Take a key apart into run, step and call.
 
     Raises:
-        Usage: `invalid_key` when it has not exactly three parts.
+        UsageError: `invalid_key` when it has not exactly three parts.
     """
     parts = key.split(":")
     if len(parts) != 3 or not all(parts):
-        raise Usage(
+        raise UsageError(
             f"{_shown(key)} is not an idempotency key",
             code="invalid_key",
             next="Write it as 'run:step:call'; `clew show RUN --effects` prints the keys.",
@@ -174,14 +174,14 @@ def check_name(text: str, what: str) -> str:
     """Return `text` when a tool or step may be called so; `.`, `:` and `#` separate and are therefore no part of it.
 
     Raises:
-        Usage: `invalid_<what>_name` when it is empty, longer than 80, holds anything but ASCII letters, digits,
+        UsageError: `invalid_<what>_name` when it is empty, longer than 80, holds anything but ASCII letters, digits,
             `_` and `-`, or begins with a digit or `-`.
 
     Source:
         reference/journal.md §1.
     """
     if not _fits(text, _NAME, _NAME_LENGTH):
-        raise Usage(
+        raise UsageError(
             f"{_shown(text)} is not a legal {what} name",
             code=f"invalid_{what}_name",
             next="Use at most 80 ASCII letters, digits, '_' and '-', and begin with a letter or '_'.",

@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from clew.core.canon import Json, canonical, joined
-from clew.errors import Usage
+from clew.errors import UsageError
 
 MARK: Final = "$clew"
 """The key of an object that clew put where a value could not be kept, as in `{"$clew": "repr", "text": …}`."""
@@ -49,7 +49,7 @@ def to_json(value: object, *, at: str = "$") -> Json:
         A private copy: no list or dict of it belongs to the caller.
 
     Raises:
-        Usage: `value_not_json` for anything else, NaN, Infinity, a cycle, and more than 200 levels;
+        UsageError: `value_not_json` for anything else, NaN, Infinity, a cycle, and more than 200 levels;
             `facts` has `path`, `found` (the type) and `why`.
 
     Source:
@@ -91,7 +91,7 @@ def restore(value: Json, annotation: Any) -> Any:
         annotation: The resolved return annotation, or `inspect.Signature.empty`.
 
     Raises:
-        Usage: `result_mismatch` when the value is not of that type; `facts` has `expected` and `why`.
+        UsageError: `result_mismatch` when the value is not of that type; `facts` has `expected` and `why`.
 
     Source:
         DESIGN §5, answers.
@@ -104,7 +104,7 @@ def restore(value: Json, annotation: Any) -> Any:
         return value
     except Exception as error:
         expected = inspect.formatannotation(annotation)
-        raise Usage(
+        raise UsageError(
             f"the recorded answer is not a {expected}: {error}",
             code="result_mismatch",
             next="Correct the return annotation of the tool so that it says what the tool returns.",
@@ -113,8 +113,8 @@ def restore(value: Json, annotation: Any) -> Any:
         ) from error
 
 
-def _not_json(path: str, found: str, why: str) -> Usage:
-    return Usage(
+def _not_json(path: str, found: str, why: str) -> UsageError:
+    return UsageError(
         f"the value at {path} cannot be kept as JSON: {found} {why}",
         code="value_not_json",
         next="Pass a plain JSON value there, a dataclass, or a text that says the same.",

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from clew.core.times import valid_time
-from clew.errors import Corrupt, Refused, Usage
+from clew.errors import Corrupt, Refused, UsageError
 
 OperationEvent = Literal["ACCEPT", "START", "PAUSE", "RESUME", "REQUEST_ABORT", "COMPLETE", "FAIL"]
 OperationStatus = Literal["accepted", "running", "paused", "aborting", "completed", "failed"]
@@ -67,7 +67,7 @@ class DurableOperation(msgspec.Struct, frozen=True):
         """A new operation in state accepted, holding its ACCEPT record.
 
         Raises:
-            Usage: `invalid_operation_state` for a blank id or a time that does not parse.
+            UsageError: `invalid_operation_state` for a blank id or a time that does not parse.
         """
         first = OperationRecord(
             schema_version=1,
@@ -115,7 +115,7 @@ class DurableOperation(msgspec.Struct, frozen=True):
         Raises:
             Refused: `invalid_operation_transition` when the table does not allow it; `operation_event_conflict` when
                 the id was used for another event or reason.
-            Usage: `invalid_operation_state` for a blank id or a time that does not parse.
+            UsageError: `invalid_operation_state` for a blank id or a time that does not parse.
         """
         for record in self.records:
             if record.event_id == event_id:
@@ -237,8 +237,8 @@ def _check_given(record: OperationRecord) -> None:
         raise _given(f"time {record.timestamp!r} is not ISO-8601 UTC")
 
 
-def _given(why: str) -> Usage:
-    return Usage(
+def _given(why: str) -> UsageError:
+    return UsageError(
         f"operation cannot move: {why}",
         code="invalid_operation_state",
         next="Give non-blank ids and times such as 2026-11-29T14:00:00.000Z.",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from clew.core.canon import Json
-from clew.errors import Usage
+from clew.errors import UsageError
 
 _SHORTEST_VALUE: Final = 6
 _SHORTEST_SHAPE: Final = 8
@@ -109,7 +109,7 @@ class Redactor:
         values: Secrets that the user configured, hidden wherever they stand.
 
     Raises:
-        Usage: `secret_too_short` when a value has fewer than 6 characters: it would be found in harmless text.
+        UsageError: `secret_too_short` when a value has fewer than 6 characters: it would be found in harmless text.
 
     Source:
         DESIGN §5, answers; contract #238, W49; cases C125, C126.
@@ -122,7 +122,7 @@ class Redactor:
         values = tuple(self.values)
         for number, value in enumerate(values, 1):
             if len(value) < _SHORTEST_VALUE:
-                raise Usage(
+                raise UsageError(
                     f"secret value {number} of {len(values)} has {len(value)} characters",
                     code="secret_too_short",
                     next=f"Configure secrets of at least {_SHORTEST_VALUE} characters; shorter ones hide too much.",

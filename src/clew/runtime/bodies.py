@@ -15,7 +15,7 @@ from clew.core.jsonable import record_result, to_json
 from clew.core.needs import Cancelled, Outcome, Raised, Returned
 from clew.core.redact import Redactor
 from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
-from clew.errors import NothingHappened, Usage
+from clew.errors import NothingHappened, UsageError
 from clew.runtime.living import running
 from clew.runtime.place import HERE, Place
 from clew.runtime.pool import in_own_thread, through
@@ -90,7 +90,7 @@ def recordable(verdict: Verdict, redactor: Redactor, *, in_progress: bool) -> Ve
         return msgspec.structs.replace(verdict, reason=reason)
     try:
         result = redactor.answer(to_json(verdict.result))
-    except Usage as fault:
+    except UsageError as fault:
         return CannotTell(f"the probe's result is not JSON: {fault.message}")
     return Happened(result, reason)
 

@@ -15,7 +15,7 @@ from clew.core.canon import fingerprint
 from clew.core.compose import Move
 from clew.core.needs import Append, Closing
 from clew.core.review import GiveUp
-from clew.errors import ClewError, Storage, Usage
+from clew.errors import ClewError, Storage, UsageError
 from clew.runtime.gate import Gate
 from clew.runtime.reviewing import (
     Said,
@@ -105,7 +105,7 @@ class Control:
         elif command.type == "settle":
             yield from self._settle(command)
         else:
-            raise Usage(
+            raise UsageError(
                 f"command {command.type!r} is not known",
                 code="control_invalid",
                 next="Commands are pause, abort and settle.",
@@ -119,7 +119,7 @@ class Control:
         check_open(state, call, verdict, gate.blobs.has)
         check_attempt(call, arguments.get("attempt", call.attempt))
         if call.key in gate.flying:
-            raise Usage(
+            raise UsageError(
                 f"{call.key!r} is under way right now",
                 code="effect_under_way",
                 next="Wait until the run has paused, then settle it.",

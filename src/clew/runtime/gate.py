@@ -95,6 +95,10 @@ class Gate:
         if self.on_close is not None:
             self.on_close()
 
+    def end(self) -> None:
+        """The agent has ended: what was begun is waited for, nothing else begins."""
+        self.ended = True
+
     def check_open(self) -> None:
         """Tell the agent that the gate has closed.
 
@@ -174,7 +178,7 @@ class Gate:
 
         Raises:
             Stop: the gate has closed, or closes now because the agent diverged.
-            Usage: `value_not_json`, `invalid_arguments`; nothing was started.
+            UsageError: `value_not_json`, `invalid_arguments`; nothing was started.
         """
         self.check_open()
         tool = self._known(given)

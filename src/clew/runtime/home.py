@@ -17,7 +17,7 @@ from clew.core.resume import ResumePlan
 from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
 from clew.core.state import RunState
-from clew.errors import NotFound, Refused, Usage
+from clew.errors import NotFound, Refused, UsageError
 from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.clock import Clock, SystemClock, day_text
 from clew.runtime.commanding import abort_run, pause_run
@@ -70,7 +70,7 @@ class Home:
         store: RunStore | None = None, blobs: BlobStore | None = None, clock: Clock | None = None,
     ) -> None:  # fmt: skip
         if takeover not in ("refuse", "proven", "operator"):
-            raise Usage(
+            raise UsageError(
                 f"takeover is {takeover!r}",
                 code="invalid_takeover",
                 next="Say takeover='proven' to go on after provably dead owners, or leave it out.",
@@ -124,7 +124,7 @@ class Home:
             watch: Told of each record of this leg once it is durable.
 
         Raises:
-            Refused: `run_id_conflict`. Usage: `value_not_json`, `invalid_run_id`. Storage.
+            Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
         """
         found = as_agent(agent)
         begin = self._starting(found, input, run_id, budget)
@@ -304,7 +304,7 @@ class Home:
             The effect's row as it stands now.
 
         Raises:
-            Refused: `nothing_to_settle`, `review_conflict`. Usage: `review_incomplete`, `which_effect`. Held.
+            Refused: `nothing_to_settle`, `review_conflict`. UsageError: `review_incomplete`, `which_effect`. Held.
         """
         if ":" in run:
             run, call = split_key(run)[0], run
@@ -357,7 +357,7 @@ class Home:
         yield from self.reader.rows()
 
     def find(self, part: str) -> str:
-        """A run id from a unique part of it, or `@last`. `NotFound` (`no_home`, `unknown_run`), `Usage`."""
+        """A run id from a unique part of it, or `@last`. `NotFound` (`no_home`, `unknown_run`), `UsageError`."""
         return self.require().reader.find(part)
 
     def result(self, run: str) -> RunResult:
@@ -370,9 +370,9 @@ class Home:
 
 
 def _callable_here(agent: Agent) -> Agent:
-    """An agent that plain code may run here. `Usage` (`event_loop_running`) before anything was touched."""
+    """An agent that plain code may run here. `UsageError` (`event_loop_running`) before anything was touched."""
     if agent.is_async and a_loop_runs_here():
-        raise Usage(
+        raise UsageError(
             f"agent {agent.name!r} is async, and an event loop runs here already",
             code="event_loop_running",
             next="Await home.run or home.resume instead.",

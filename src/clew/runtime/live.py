@@ -139,15 +139,10 @@ def _steer_sync(gate: Gate, control: Control) -> None:
 
 
 def _land(gate: Gate) -> None:
-    """Wait for what threads of the agent have begun; what they begin after that comes too late."""
+    """Wait for what threads of the agent have begun; what they would begin now comes too late."""
+    gate.end()
     landed = threading.Event()
     gate.on_close = landed.set
-    _until_landed(gate, landed)
-    gate.ended = True
-    _until_landed(gate, landed)
-
-
-def _until_landed(gate: Gate, landed: threading.Event) -> None:
     while gate.in_flight and not gate.aborting:
         landed.wait(POLL_S)
         landed.clear()
@@ -281,6 +276,7 @@ async def _body_async(
         task = asyncio.ensure_future(agent.awaited(Run(gate), prompt))
     finally:
         HERE.reset(token)
+    task.add_done_callback(lambda done: gate.end())
     met: BaseException | None = None
     while (not task.done() or gate.in_flight) and not _must_leave(gate):
         struck = await _a_moment(task, changed) or await _look(gate, control)
@@ -290,7 +286,7 @@ async def _body_async(
             task.cancel()
         if gate.aborting:
             met = await _abort(gate, task) or met
-    gate.ended = True
+    gate.end()
     ended, struck = await _take_leave(gate, task)
     return ended, met or struck
 

@@ -57,7 +57,7 @@ def start_run(place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budge
     """Begin a run: born with its first append, the gate open.
 
     Raises:
-        Refused: `run_id_conflict`. Usage: `value_not_json`, `invalid_run_id`. Storage.
+        Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
     """
     asked = to_json(prompt)
     config = agent.fingerprint()

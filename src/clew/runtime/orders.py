@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from clew.errors import Usage
+from clew.errors import UsageError
 from clew.runtime.ending import Policy
 from clew.runtime.journal import Watcher
 
@@ -25,11 +25,11 @@ def orders_of(
     """How a leg is to be run, from what a caller said.
 
     Raises:
-        Usage: `invalid_order` for another word than `pause` and `fail`.
+        UsageError: `invalid_order` for another word than `pause` and `fail`.
     """
     for name, word in (("on_error", on_error), ("on_limit", on_limit)):
         if word not in ("pause", "fail"):
-            raise Usage(f"{name} is {word!r}", code="invalid_order", next=f"Say {name}='pause' or {name}='fail'.")
+            raise UsageError(f"{name} is {word!r}", code="invalid_order", next=f"Say {name}='pause' or {name}='fail'.")
     told = notice if notice is not None or not signals else say
     return Orders(Policy(on_error, on_limit), signals, told, watch)
 

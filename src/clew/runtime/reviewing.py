@@ -13,7 +13,7 @@ from clew.core.needs import Append, Need
 from clew.core.outcome import effect_row
 from clew.core.review import DidNotHappen, GiveUp, Happened, Settlement, outcome_of
 from clew.core.state import RunState
-from clew.errors import Refused, Usage
+from clew.errors import Refused, UsageError
 from clew.runtime.tickets import facts_of
 
 Walking = Generator[Need, Any, Any]
@@ -28,7 +28,7 @@ class Said(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.by.strip() or not self.reason.strip():
-            raise Usage(
+            raise UsageError(
                 "a decision names nobody or no reason",
                 code="review_incomplete",
                 next="Say who decides and why: --by NAME --reason TEXT.",
@@ -44,7 +44,7 @@ def pick_call(state: RunState, name: str | None) -> CallState:
 
     Raises:
         Refused: `nothing_to_settle`.
-        Usage: `which_effect` when several are open.
+        UsageError: `which_effect` when several are open.
     """
     if name:
         call = state.find_call(name)
@@ -56,7 +56,7 @@ def pick_call(state: RunState, name: str | None) -> CallState:
         raise _nothing(state, "no effect is open")
     if len(waiting) > 1:
         names = ", ".join(f"{call.step_id} ({call.tool})" for call in waiting)
-        raise Usage(
+        raise UsageError(
             f"run {state.run_id!r} has {len(waiting)} open effects: {names}",
             code="which_effect",
             next="Name one of them behind the run.",
@@ -112,7 +112,7 @@ def _nothing(state: RunState, why: str) -> Refused:
 
 
 def as_json(verdict: Settlement) -> Settlement:
-    """A settlement whose result is JSON. `Usage` (`value_not_json`)."""
+    """A settlement whose result is JSON. `UsageError` (`value_not_json`)."""
     if isinstance(verdict, Happened) and verdict.result is not msgspec.UNSET:
         return Happened(to_json(verdict.result), verdict.reason)
     return verdict
@@ -131,7 +131,7 @@ def settlement_of(arguments: dict[str, Any]) -> Settlement:
     """A settlement as a command carries it.
 
     Raises:
-        Usage: `control_invalid` for another outcome.
+        UsageError: `control_invalid` for another outcome.
     """
     outcome = arguments.get("outcome")
     if outcome == "happened":
@@ -145,7 +145,7 @@ def evidence_of(arguments: dict[str, Any]) -> list[dict[str, Any]]:
     """The evidence that a command carries.
 
     Raises:
-        Usage: `control_invalid` when it is no list of objects.
+        UsageError: `control_invalid` when it is no list of objects.
     """
     evidence = arguments.get("evidence", [])
     if type(evidence) is not list or any(type(piece) is not dict for piece in evidence):
@@ -168,8 +168,8 @@ def check_attempt(call: CallState, attempt: object) -> None:
         )
 
 
-def _invalid(why: str, next_step: str) -> Usage:
-    return Usage(why, code="control_invalid", next=next_step)
+def _invalid(why: str, next_step: str) -> UsageError:
+    return UsageError(why, code="control_invalid", next=next_step)
 
 
 def settling(

@@ -11,7 +11,7 @@ from typing import Any, Self
 from clew.core.events import Event, step_output, turn_end
 from clew.core.ids import check_name
 from clew.core.jsonable import record_result
-from clew.errors import Stop, Usage
+from clew.errors import Stop, UsageError
 from clew.runtime.bodies import blocking
 from clew.runtime.clock import now_text, random_float, random_uuid
 from clew.runtime.control import POLL_S
@@ -70,7 +70,7 @@ class _Recorded:
     def _step_id(self, name: str) -> str:
         check_name(name, "step")
         if name in RESERVED or name in self._gate.tools:
-            raise Usage(
+            raise UsageError(
                 f"a step cannot be called {name!r}",
                 code="invalid_step_name",
                 next="Choose a name that is neither a tool's nor one of clew's own.",
@@ -102,7 +102,7 @@ class Run(_Recorded):
 
         Raises:
             ToolError: the answer is an error; `Denied`, `ResultNotRecorded` among them.
-            Usage: the arguments do not fit or are not JSON; nothing was started.
+            UsageError: the arguments do not fit or are not JSON; nothing was started.
             Stop: the run is pausing; let it pass.
         """
         await self._breathe()
@@ -190,7 +190,7 @@ class Handle:
 
     def __init__(self) -> None:
         self.value: Any = None
-        self.fault: BaseException | None = Usage(
+        self.fault: BaseException | None = UsageError(
             "a call of a group has no answer yet, or was cancelled before it began",
             code="group_not_ended",
             next="Read results behind the `with` block of the group.",

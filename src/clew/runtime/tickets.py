@@ -11,7 +11,7 @@ from clew.core.effect import Walk
 from clew.core.events import CallFacts
 from clew.core.jsonable import restore
 from clew.core.needs import End
-from clew.errors import Denied, ResultNotRecorded, ToolError, Usage
+from clew.errors import Denied, ResultNotRecorded, ToolError, UsageError
 from clew.runtime.tools import Tool
 
 
@@ -54,7 +54,7 @@ def restored(value: Any, returns: Any) -> Any:
     """An answer in the type that was announced; as it is where it is of another, for it is the answer."""
     try:
         return restore(value, returns)
-    except Usage:
+    except UsageError:
         return value
 
 

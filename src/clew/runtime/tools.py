@@ -13,7 +13,7 @@ from clew.core.ids import call_short, call_uuid, check_name, effect_key
 from clew.core.needs import ProbeFacts
 from clew.core.resume import Fingerprint, Offered
 from clew.core.review import Verdict
-from clew.errors import Usage
+from clew.errors import UsageError
 from clew.stores.base import Workspace
 
 RESERVED: Final = ("now", "random", "uuid", "turn", "call", "review")
@@ -66,10 +66,10 @@ class Call:
         """The files that workspace tools may touch.
 
         Raises:
-            Usage: `no_workspace` for a loose call that was given none.
+            UsageError: `no_workspace` for a loose call that was given none.
         """
         if self._workspace is None:
-            raise Usage(
+            raise UsageError(
                 f"call {self.key!r} has no workspace",
                 code="no_workspace",
                 next="Give it one: clew.Call.loose(workspace=clew.Home().workspace).",
@@ -123,11 +123,11 @@ class Tool:
         return f"<Tool {self.name} effect={self.capability.effect} replay={self.capability.replay}>"
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by name, defaults left out. `Usage` (`invalid_arguments`) when they do not fit."""
+        """Arguments by name, defaults left out. `UsageError` (`invalid_arguments`) when they do not fit."""
         try:
             bound = self.signature.bind(*((None, *args) if self.takes_call else args), **kwargs)
         except TypeError as fault:
-            raise Usage(
+            raise UsageError(
                 f"tool {self.name!r}: {fault}",
                 code="invalid_arguments",
                 next="Give the arguments that the tool's signature names; nothing was started.",
@@ -184,7 +184,7 @@ def tool(body: Body | None = None, /, **declared: Any) -> Any:
             `timeout_s`, `nothing_happened_on` (exceptions that prove it), `secret`, `name`.
 
     Raises:
-        Usage: `invalid_tool` when the declaration contradicts itself.
+        UsageError: `invalid_tool` when the declaration contradicts itself.
 
     Source:
         DESIGN §5.
@@ -251,8 +251,8 @@ def _by_their_names(agent: str, given: Sequence[Any]) -> dict[str, Tool]:
     return tools
 
 
-def _invalid_agent(name: str, why: str) -> Usage:
-    return Usage(
+def _invalid_agent(name: str, why: str) -> UsageError:
+    return UsageError(
         f"agent {name!r} cannot be declared: {why}",
         code="invalid_agent",
         next="Make it a plain or an async function that returns its output, with tools of different names.",
@@ -271,7 +271,7 @@ def agent(body: Body | None = None, /, **declared: Any) -> Any:
     """Declare an agent: `tools`, and what makes it this one: `name`, `config={…}`, `policy`, `secrets` to redact.
 
     Raises:
-        Usage: `invalid_agent` for a generator, two tools of one name, or an async policy.
+        UsageError: `invalid_agent` for a generator, two tools of one name, or an async policy.
     """
     if body is not None:
         return Agent(body, **declared)
@@ -283,7 +283,7 @@ def as_agent(given: Any) -> Agent:
     if isinstance(given, Agent):
         return given
     if not callable(given) or isinstance(given, Tool):
-        raise Usage(
+        raise UsageError(
             f"{given!r} is no agent",
             code="invalid_agent",
             next="Give a function agent(run, input), or one declared with @clew.agent.",
@@ -347,8 +347,8 @@ def _check_declared(found: Tool) -> None:
         raise _invalid(found.name, "it takes arguments by place alone, which have no names in a record")
 
 
-def _invalid(name: str, why: str) -> Usage:
-    return Usage(
+def _invalid(name: str, why: str) -> UsageError:
+    return UsageError(
         f"tool {name!r} cannot be declared: {why}",
         code="invalid_tool",
         next="Correct the declaration; see the README's part on tools.",

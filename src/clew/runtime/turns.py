@@ -39,7 +39,7 @@ def admit_turn(gate: Gate, request: Any) -> TurnTicket:
 
     Raises:
         Stop: the gate has closed, the time is used up, or the agent diverged.
-        Usage: `value_not_json` when the request is not JSON.
+        UsageError: `value_not_json` when the request is not JSON.
     """
     gate.check_time()
     asked = fingerprint(to_json(request))

@@ -20,7 +20,7 @@ def unlock_run(place: HomeParts, run_id: str, unlock: Unlock) -> dict[str, Any]:
 
     Raises:
         Refused: `nothing_to_unlock`; `stale_nonce` when the nonce is not the open leg's. Held: a writer lives.
-        Usage: `review_incomplete` when nobody or no reason is named.
+        UsageError: `review_incomplete` when nobody or no reason is named.
     """
     Said(unlock.by, unlock.reason)
     writer = place.store.open(run_id)

@@ -13,7 +13,7 @@ from clew.core.records import Batch, Head, Record
 from clew.disk import files, process
 from clew.disk.append import AppendFile, birth
 from clew.disk.mounts import file_system
-from clew.errors import Corrupt, Usage
+from clew.errors import Corrupt, UsageError
 from clew.stores.base import Boundary, Command, CommandAnswer, Proof, Tail, TailRepaired
 from clew.stores.inbox import FileInbox
 from clew.stores.refusals import corrupt_file, held, id_taken, poisoned, require_free, unknown_run
@@ -55,7 +55,7 @@ class FileRunStore:
 
         Raises:
             Refused: `run_id_conflict` when the id exists, or differs from an existing one by case only.
-            Usage: `invalid_run_id`. Storage: it cannot be made; there is no journal then, or a whole one.
+            UsageError: `invalid_run_id`. Storage: it cannot be made; there is no journal then, or a whole one.
         """
         del wait_s
         path = self._journal(check_id(run_id))
@@ -292,5 +292,5 @@ class _FileSource:
 def _is_id(name: str) -> bool:
     try:
         return bool(check_id(name))
-    except Usage:
+    except UsageError:
         return False

@@ -73,7 +73,11 @@ class MemoryRunStore:
         return list(self._journals)
 
     def create(self, run_id: str, batch: Batch, *, wait_s: float = 0.0) -> "MemoryRunWriter":
-        """Give birth to a journal with its first append. `Refused` (`run_id_conflict`), `Usage` (`invalid_run_id`)."""
+        """Give birth to a journal with its first append.
+
+        Raises:
+            Refused: `run_id_conflict`. UsageError: `invalid_run_id`.
+        """
         del wait_s
         require_free(check_id(run_id), self._journals)
         journal = _Journal(bytearray(batch.data))

@@ -86,7 +86,7 @@ def test_a_run_is_shown_on_a_page(home: clew.Home, typed: Typed) -> None:
 
     assert lines[0].startswith("PAUSED  bbb-1")
     assert any(line.startswith("  journal  ") for line in lines)
-    assert "  or:   clew resume bbb  asks its probe or repeats it, where its tool is declared so" == lines[-1]
+    assert "  or:   clew resume bbb  asks its probe or repeats it, where its tool is declared so" == lines[-2]
 
 
 def test_a_run_as_json_is_its_snapshot(home: clew.Home, typed: Typed) -> None:

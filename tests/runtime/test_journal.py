@@ -246,3 +246,35 @@ def test_event_ids_go_on_and_never_repeat() -> None:
 
     ids = [record.event_id for record, _ in store.read("r1")]
     assert len(ids) == len(set(ids))
+
+
+def test_a_journal_is_not_closed_under_a_write() -> None:
+    """The number of its descriptor may be another file's in a moment, and the bytes would go there."""
+    entered, leave, order = threading.Event(), threading.Event(), list[str]()
+    journal = born(MemoryRunStore())
+    writer: Any = journal.writer
+
+    class Slow:
+        size_bytes = writer.size_bytes
+
+        def append(self, batch: Any, *, starts_effect: bool = False) -> int:
+            entered.set()
+            leave.wait(20)
+            order.append("written")
+            return int(writer.append(batch, starts_effect=starts_effect))
+
+        def close(self) -> None:
+            order.append("closed")
+
+    journal.writer = Slow()  # type: ignore[assignment]  # all that an append asks of it
+    writing = threading.Thread(target=journal.append, args=([said("slow")],))
+    writing.start()
+    entered.wait(20)
+    closing = threading.Thread(target=journal.close)
+    closing.start()
+    closing.join(0.05)
+    leave.set()
+    for thread in (writing, closing):
+        thread.join(20)
+
+    assert ["written", "closed"] == order

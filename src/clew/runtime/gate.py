@@ -96,8 +96,9 @@ class Gate:
             self.on_close()
 
     def end(self) -> None:
-        """The agent has ended: what was begun is waited for, nothing else begins."""
-        self.ended = True
+        """The agent has ended: calls under way are waited for, and no call, step or turn begins."""
+        with self._admitting:
+            self.ended = True
 
     def check_open(self) -> None:
         """Tell the agent that the gate has closed.
@@ -112,8 +113,8 @@ class Gate:
             if self.depart is not None and next(self._refusals) % PATIENCE == 0 and not (self.in_flight or self.left):
                 self.depart()
             raise Stop(f"the run is pausing: {self.closing.reason}")
-        if self.aborting or self.ended:
-            raise Stop("the run is ending")
+        if self.aborting:
+            raise Stop("the run is aborting")
 
     def check_kept(self, events: Sequence[Event]) -> None:
         """After an append: an answer that could not be kept must not be gone on from.
@@ -140,6 +141,8 @@ class Gate:
         """
         key = "" if ticket is None else ticket.facts.key
         with self._admitting:
+            if self.ended and ticket is not None:
+                raise Stop("the agent has ended")
             self.in_flight += 1
             self.flying.add(key)
         try:
@@ -344,6 +347,8 @@ class Gate:
     def check_time(self) -> None:
         """Refuse a turn or step when the time is used up, by closing the gate."""
         self.check_open()
+        if self.ended:
+            raise Stop("the agent has ended")
         limit = out_of_time(self.budget, self.active_s())
         if limit is not None:
             self.limit = limit

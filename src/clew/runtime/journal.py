@@ -17,6 +17,8 @@ from clew.runtime.pool import SYNCS, through
 from clew.stores.base import RunWriter
 
 Watcher = Callable[[Record], None]
+WRITE_S: Final = 10.0
+"""So long a write is waited for; in a forked child it never ends."""
 _BEGINS: Final = ("tool_call", "agent_start")
 
 
@@ -128,12 +130,16 @@ class Journal:
             raise
 
     def _write(self, composed: Composed, starts: bool) -> None:
+        # Free, or the journal is being closed, or this is a forked child: then the writer refuses by itself.
+        alone = self._writing.acquire(blocking=False)
         try:
-            with self._writing:
-                self.writer.append(composed.batch, starts_effect=starts)
+            self.writer.append(composed.batch, starts_effect=starts)
         except BaseException as fault:
             self.fault = fault
             raise
+        finally:
+            if alone:
+                self._writing.release()
 
     def _apply(self, composed: Composed) -> None:
         try:
@@ -168,5 +174,9 @@ class Journal:
 
     def close(self) -> None:
         """Let the journal go, when nobody writes: a descriptor that is closed may be another file's in a moment."""
-        with self._writing:
+        alone = self._writing.acquire(timeout=WRITE_S)
+        try:
             self.writer.close()
+        finally:
+            if alone:
+                self._writing.release()

@@ -15,7 +15,7 @@ from clew.core.state import RunState
 from clew.core.times import format_ms
 from clew.runtime.recovery import owner_of_leg
 from clew.stores.base import CommandAnswer, RunStore
-from clew.stores.memory import MemoryRunStore
+from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.testing.clock import SetClock
 from tests.histories import BORN_MS, facts
 
@@ -175,7 +175,8 @@ def async_payer(tool: clew.Tool, *orders: str) -> clew.Agent:
 def mortal_home(**how: Any) -> tuple[clew.Home, Mortal]:
     """A home in a mortal process, with a set clock; a dead owner is followed by a standing order."""
     store = Mortal()
-    return clew.Home(".clew", **{"takeover": "proven", "store": store, "clock": SetClock(), **how}), store
+    given = {"takeover": "proven", "store": store, "blobs": MemoryBlobStore(), "clock": SetClock(), **how}
+    return clew.Home(".clew", **given), store
 
 
 def dies(deed: Callable[..., Any], *given: Any, **named: Any) -> None:

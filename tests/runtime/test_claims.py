@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.state import RunState
+from clew.runtime.claims import Claims
 from clew.testing.crash import CrashPoint
+from tests.histories import Scribe, facts, started
 from tests.runtime.scene import WAYS, Scene, agent_of, paying, tool_of
 from tests.runtime.test_drivers import crash
 
@@ -191,3 +194,19 @@ def test_a_call_inside_of_a_step_is_another_call(way: str) -> None:
 
     assert ([False, 1], {"x": 2}) == (result.output, scene.bank.orders)
     assert ["plan-1.pay-1", "pay-1", "look-1"] == [event["stepId"] for event in scene.said("tool_call")]
+
+
+def test_a_call_whose_answer_was_not_heard_is_meant_by_an_equal_one_and_bars_no_other() -> None:
+    """A retry behind the agent's own timeout must find it; an agent that goes on to the next order has not diverged."""
+    scribe = Scribe().born()
+    scribe.say(*started(facts()))
+    (call,) = scribe.state.calls.values()
+    claims = Claims(RunState("r1"))
+    claims.give_back(call)
+
+    other = claims.call("", call.tool, "f" * 64)
+    elsewhere = claims.call("plan-1", call.tool, call.fingerprint)
+    found = claims.call("", call.tool, call.fingerprint)
+
+    assert (None, None, "pay-1") == (other, elsewhere, found and found.step_id)
+    assert claims.call("", call.tool, call.fingerprint) is None

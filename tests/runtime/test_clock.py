@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from clew.runtime.clock import SystemClock, day_text, new_nonce, now_text, random_float, random_uuid
 from clew.testing.clock import SetClock
 
@@ -20,8 +22,8 @@ def test_the_machines_clock_sleeps_in_both_ways() -> None:
     """Sleeping no time at all still works, in a thread and on a loop."""
     clock = SystemClock()
 
-    clock.sleep(0)
-    asyncio.run(clock.sleep_on_loop(0))
+    clock.sleep(0, lambda: False)
+    asyncio.run(clock.sleep_on_loop(0, lambda: False))
 
     assert clock.monotonic_s() > 0
 
@@ -40,3 +42,18 @@ def test_chance_comes_from_the_clock_alone() -> None:
     assert first == second
     assert (16, "4") == (len(first[0]), first[2][14])
     assert 0 <= first[1] < 1
+
+
+@pytest.mark.parametrize("on_loop", [False, True])
+def test_a_sleep_is_cut_short_by_who_waits_for_its_end(on_loop: bool) -> None:
+    """A person who pressed Ctrl-C while a probe is to be asked again in a minute waits at most a moment."""
+    looks: list[int] = []
+
+    def woken() -> bool:
+        looks.append(1)
+        return len(looks) > 1
+
+    clock = SystemClock()
+    cut = asyncio.run(clock.sleep_on_loop(3600, woken)) if on_loop else clock.sleep(3600, woken)
+
+    assert (True, 2) == (cut, len(looks))

@@ -1,9 +1,10 @@
 """A call in both drivers: probes and what they bring about, deaths at every append, cancellations, a dead disk."""
 
 import asyncio
+import contextlib
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -598,7 +599,7 @@ def test_an_interruption_while_a_probe_waits_ends_the_waiting() -> None:
     """Nobody holds a terminal for a minute after Ctrl-C; what is open stays open."""
     scene = Scene()
 
-    def sleep(seconds: float) -> None:
+    def sleep(seconds: float, woken: Callable[[], bool] = lambda: False) -> bool:
         raise KeyboardInterrupt
 
     scene.clock.sleep = sleep  # type: ignore[method-assign]  # Ctrl-C strikes in the sleep
@@ -620,3 +621,58 @@ def test_a_store_that_crashes_is_otherwise_the_store_it_wraps() -> None:
 
     written = b"".join(batch.data for batch in point.appends)
     assert scene.memory.raw(RUN).endswith(written)
+
+
+@ways
+def test_doubt_begins_when_the_body_ended_not_when_it_started(way: str) -> None:
+    """Its last deed may have been to send the request: a minute of work before does not make that land sooner."""
+    scene = Scene()
+    failing = failing_once()
+
+    def slow_failing() -> Any:
+        scene.clock.advance(59)
+        return failing()
+
+    result = asked(scene, way, lambda call: clew.DidNotHappen(), slow_failing, in_doubt_s=30)
+
+    assert ("completed", [30.0]) == (result.operation.state, scene.clock.slept)
+
+
+def retrying(scene: Scene, verdict: Any, *, pays: bool) -> clew.RunResult:
+    """An agent that loses patience with a payment, cancels it, and asks for the same again."""
+    tries: list[int] = []
+    begun = asyncio.Event()
+
+    async def pay(call: clew.Call, order: str) -> str:
+        tries.append(call.attempt)
+        if pays or len(tries) > 1:
+            scene.bank.paid.append(call.key)
+        if len(tries) == 1:
+            begun.set()
+            await asyncio.Event().wait()
+        return "transfer"
+
+    tool = clew.tool(name="pay", effect="external", probe=lambda call: verdict, in_doubt_s=0)(pay)
+
+    async def agent(run: clew.Run, prompt: Any) -> str:
+        impatient = asyncio.ensure_future(run.call(tool, order="1042"))
+        await begun.wait()
+        impatient.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await impatient
+        return str(await run.call(tool, order="1042"))
+
+    return scene.run(clew.Agent(agent, tools=[tool]))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "pays"), [(clew.Happened("transfer"), True), (clew.DidNotHappen(), False)], ids=["happened", "did not"]
+)
+def test_a_retry_behind_a_timeout_of_the_agents_own_is_the_same_call(verdict: Any, pays: bool) -> None:
+    """The agent was cancelled before it heard what the probe found: a second call beside it would pay twice."""
+    scene = Scene()
+
+    result = retrying(scene, verdict, pays=pays)
+
+    assert ("completed", "transfer") == (result.operation.state, result.output)
+    assert ["r1:pay-1:c1"] == scene.bank.paid

@@ -67,5 +67,5 @@ def test_a_walk_knows_what_the_tool_says_of_itself() -> None:
 
     assert (0, False, True, 3) == (fresh.attempt, fresh.recorded, fresh.secret, fresh.probe and fresh.probe.in_doubt_s)
     assert (2, True, False, True, True, 5) == (
-        again.attempt, again.recorded, again.resolved, again.rerun, again.secret, again.started_ms,
+        again.attempt, again.recorded, again.resolved, again.rerun, again.secret, again.doubt_ms,
     )  # fmt: skip

@@ -80,11 +80,11 @@ class Walk:
         self.rerun = rerun
         self.probe = probe
         self.secret = secret
-        self.started_ms = doubt_ms
+        self.doubt_ms = doubt_ms
 
     def run(self) -> Generator[Need, Any, End]:
         """Walk to an end."""
-        if self.started_ms:
+        if self.doubt_ms:
             end = yield from self._doubt_first(stop=False)
             if end is not None:
                 return end
@@ -103,7 +103,7 @@ class Walk:
     def _doubt_first(self, *, stop: bool) -> Generator[Need, Any, End | None]:
         """An attempt of an earlier leg is open: ask before anything else."""
         assert self.probe is not None
-        verdict = yield from ask(self.probe, self.attempt, self.started_ms)
+        verdict = yield from ask(self.probe, self.attempt, self.doubt_ms)
         if isinstance(verdict, CannotTell):
             return Closing("unknown_effect", verdict.reason, verdict.retry_in_s)
         return (yield from self._settled(verdict, Cancelled(), stop=stop, last=False))
@@ -164,7 +164,6 @@ class Walk:
         while True:
             self.attempt += 1
             yield Append((*self._proposal(), self._receipt("started")), starts=True)
-            self.started_ms = yield Now()
             outcome = yield Call(self.attempt)
             if isinstance(outcome, Returned):
                 return (yield from self._keep(outcome, [self._receipt("committed")]))
@@ -210,7 +209,9 @@ class Walk:
         yield Append((self._receipt("unknown"),))
         if self.probe is None:
             return Closing("unknown_effect", self._why(outcome))
-        verdict = yield from ask(self.probe, self.attempt, self.started_ms)
+        # The body may have sent its request as its last deed, so doubt begins when it ended, not when it started.
+        ended_ms = yield Now()
+        verdict = yield from ask(self.probe, self.attempt, ended_ms)
         if isinstance(verdict, CannotTell):
             return Closing("unknown_effect", verdict.reason, verdict.retry_in_s)
         return (yield from self._settled(verdict, outcome, stop=cancelled, last=last))

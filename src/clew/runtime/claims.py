@@ -14,6 +14,7 @@ class Claims:
         self._calls: dict[tuple[str, str], deque[CallState]] = defaultdict(deque)
         for call in state.calls.values():
             self._calls[call.path, call.tool].append(call)
+        self._untold: list[CallState] = []
         self._turns = [turn for turn in state.turns.values() if turn.answer is not None or not turn.ended]
 
     def call(self, path: str, tool: str, fingerprint: str) -> CallState | None:
@@ -22,13 +23,15 @@ class Claims:
         Raises:
             Refused: `resume_divergence` when another call of this tool is recorded here and was not asked for yet.
         """
-        waiting = self._calls.get((path, tool))
+        asked = (path, tool, fingerprint)
+        waiting = self._calls.get((path, tool)) or deque()
+        for pool in (waiting, self._untold):
+            for call in pool:
+                if (call.path, call.tool, call.fingerprint) == asked:
+                    pool.remove(call)
+                    return call
         if not waiting:
             return None
-        for call in waiting:
-            if call.fingerprint == fingerprint:
-                waiting.remove(call)
-                return call
         first = waiting[0]
         raise _diverged(
             f"the agent calls {tool!r} with arguments {fingerprint[:12]}, but {first.step_id!r} with arguments "
@@ -36,6 +39,13 @@ class Claims:
             recorded=first.step_id,
             tool=tool,
         )
+
+    def give_back(self, call: CallState) -> None:
+        """The agent was cancelled before it heard the answer: when it asks for the same again, this call is meant.
+
+        Else a retry behind a timeout of the agent's own would be a second effect beside one that may have happened.
+        """
+        self._untold.append(call)
 
     def turn(self, fingerprint: str) -> TurnState | None:
         """The recorded turn that is meant: an answered one first; None for a new one.

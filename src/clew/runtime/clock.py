@@ -5,9 +5,13 @@ import os
 import random
 import time
 import uuid
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Final, Protocol
 
 from clew.core.times import format_ms
+
+NAP_S: Final = 0.2
 
 
 class Clock(Protocol):
@@ -25,12 +29,12 @@ class Clock(Protocol):
         """So many random bytes."""
         ...
 
-    def sleep(self, seconds: float) -> None:
-        """Let so many seconds pass in this thread."""
+    def sleep(self, seconds: float, woken: Callable[[], bool]) -> bool:
+        """Let so many seconds pass in this thread; True when `woken` cut it short."""
         ...
 
-    async def sleep_on_loop(self, seconds: float) -> None:
-        """Let so many seconds pass while the event loop goes on."""
+    async def sleep_on_loop(self, seconds: float, woken: Callable[[], bool]) -> bool:
+        """Let so many seconds pass while the event loop goes on; True when `woken` cut it short."""
         ...
 
 
@@ -49,13 +53,28 @@ class SystemClock:
         """Random bytes from the operating system."""
         return os.urandom(count)
 
-    def sleep(self, seconds: float) -> None:
-        """Let the thread sleep."""
-        time.sleep(seconds)
+    def sleep(self, seconds: float, woken: Callable[[], bool]) -> bool:
+        """Let the thread sleep, looking up now and then."""
+        for piece in _pieces(seconds):
+            if woken():
+                return True
+            time.sleep(piece)
+        return woken()
 
-    async def sleep_on_loop(self, seconds: float) -> None:
-        """Let the task sleep."""
-        await asyncio.sleep(seconds)
+    async def sleep_on_loop(self, seconds: float, woken: Callable[[], bool]) -> bool:
+        """Let the task sleep, looking up now and then."""
+        for piece in _pieces(seconds):
+            if woken():
+                return True
+            await asyncio.sleep(piece)
+        return woken()
+
+
+def _pieces(seconds: float) -> Iterator[float]:
+    """A long sleep as short ones."""
+    whole, rest = divmod(max(0.0, seconds), NAP_S)
+    yield from repeat(NAP_S, int(whole))
+    yield rest
 
 
 def now_text(clock: Clock) -> str:

@@ -1,8 +1,8 @@
 """The two drivers of the effect walk: each need is met by blocking, or by awaiting. The walk is `core/effect`."""
 
 import asyncio
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, Final
 
 from clew.core.needs import (
     Answered,
@@ -30,6 +30,8 @@ from clew.runtime.tickets import Ticket
 _NO_PROBE = CannotTell("no probe is declared")
 _STOPPED = CannotTell("asking was interrupted")
 
+CALLED_OFF: Final = frozenset({"interrupted", "terminated", "pause_requested", "aborted"})
+
 Walking = Generator[Need, Any, Any]
 
 
@@ -44,6 +46,18 @@ def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
         return gate.decide(ticket, need.attempt, again=need.again)
     assert isinstance(need, Now)
     return gate.journal.clock.now_ms()
+
+
+def _called_off(gate: Gate) -> Callable[[], bool]:
+    """Does somebody at a keyboard wait for the run to pause or end?"""
+    return lambda: gate.closing is not None and gate.closing.reason in CALLED_OFF
+
+
+def _give_back(gate: Gate, ticket: Ticket) -> None:
+    """The agent was cancelled before it heard how its call ended: should it ask again, this call is meant."""
+    call = gate.journal.state.calls.get(ticket.facts.step_id)
+    if call is not None:
+        gate.claims.give_back(call)
 
 
 def pass_sync(gate: Gate, ticket: Ticket) -> Any:
@@ -62,6 +76,7 @@ def pass_sync(gate: Gate, ticket: Ticket) -> Any:
             end, met = drive_sync(gate, ticket, ticket.walk.run())
             gate.note(end)
     if isinstance(end, Interrupted):
+        _give_back(gate, ticket)
         raise met or KeyboardInterrupt
     return gate.conclude(ticket, end)
 
@@ -98,7 +113,7 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
     if isinstance(need, Probe):
         return _asked_sync(gate, ticket, need)
     if isinstance(need, Wait):
-        return gate.journal.clock.sleep(need.seconds)
+        return gate.journal.clock.sleep(need.seconds, _called_off(gate))
     return gate.save(need.data) if isinstance(need, Save) else _at_once(gate, ticket, need)
 
 
@@ -143,10 +158,9 @@ async def pass_async(gate: Gate, ticket: Ticket) -> Any:
         with gate.flight(ticket):
             end, met = await drive_async(gate, ticket, ticket.walk.run())
             gate.note(end)
-    if isinstance(end, Interrupted):
+    if isinstance(end, Interrupted) or met is not None:
+        _give_back(gate, ticket)
         raise met or asyncio.CancelledError
-    if met is not None:
-        raise met
     return gate.conclude(ticket, end)
 
 
@@ -159,7 +173,8 @@ async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, B
             need = walk.send(reply)
         except StopIteration as ended:
             return ended.value, met
-        if met is not None and isinstance(need, Call | Probe | Wait):
+        # Cancelled, the effect is still asked after, once: it may have happened, and only waiting is of no use now.
+        if met is not None and isinstance(need, Call | Wait):
             reply = _stopped(gate, ticket, need)
             continue
         try:
@@ -194,9 +209,8 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
 
 
 async def _waited(gate: Gate, seconds: float) -> tuple[bool, BaseException | None]:
-    """Let time pass; a cancellation cuts it short and is handed back."""
+    """Let time pass; who calls the run off cuts it short, and so does a cancellation, which is handed back."""
     try:
-        await gate.journal.clock.sleep_on_loop(seconds)
+        return await gate.journal.clock.sleep_on_loop(seconds, _called_off(gate)), None
     except asyncio.CancelledError as cancelled:
         return True, cancelled
-    return False, None

@@ -180,7 +180,8 @@ def tool(body: Body | None = None, /, **declared: Any) -> Any:
     Args:
         body: The function, when used without brackets: an external effect that is never repeated by itself.
         declared: `effect` (`none`, `workspace`, `external`), `replay` (`safe`, `idempotent`), `probe` with
-            `in_doubt_s` (seconds a request may still land), `window_s` (seconds the other side remembers a key),
+            `in_doubt_s` (seconds a request may still land after the body ended; after a death, after it started, so
+            allow for the time before it sends), `window_s` (seconds the other side remembers a key),
             `timeout_s`, `nothing_happened_on` (exceptions that prove it), `secret`, `name`.
 
     Raises:

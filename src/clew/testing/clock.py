@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections.abc import Callable
 from typing import Final
 
 NOON_MS: Final = 1_795_953_600_000
@@ -40,15 +41,19 @@ class SetClock:
             block += 1
         return drawn[:count]
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, woken: Callable[[], bool] = lambda: False) -> bool:
         """Move on at once, and remember that somebody slept."""
+        if woken():
+            return True
         self.slept.append(seconds)
         self.advance(seconds)
+        return woken()
 
-    async def sleep_on_loop(self, seconds: float) -> None:
+    async def sleep_on_loop(self, seconds: float, woken: Callable[[], bool] = lambda: False) -> bool:
         """Move on at once; other tasks get their turn."""
-        self.sleep(seconds)
+        cut_short = self.sleep(seconds, woken)
         await asyncio.sleep(0)
+        return cut_short or woken()
 
     def advance(self, seconds: float) -> None:
         """Let time pass on both clocks."""

@@ -33,7 +33,7 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _OPAQUE: Final = "opaque"
 _OPAQUE_NAMES: Final = frozenset({"signature", "thinkingsignature", "thoughtsignature", "encryptedcontent"})
 
-_GAP: Final = r"(?:\s|\\[nr])*+"
+_GAP: Final = r"(?:\s|\\[nr])*"
 
 
 _KindOf = Callable[[str], str | None]
@@ -68,7 +68,7 @@ _SHAPES: Final = [
         r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
         + _GAP
         + rf"(?:[A-Za-z-]{{3,20}}: [^\r\n\\]{{1,120}}{_GAP}){{0,4}}"
-        + rf"[A-Za-z0-9+/=]{{16,}}+(?:{_GAP}[A-Za-z0-9+/=]{{16,}}+)*+"
+        + rf"[A-Za-z0-9+/=]{{16,}}+(?:{_GAP}[A-Za-z0-9+/=]{{16,}}+)*"
         + rf"(?:{_GAP}[A-Za-z0-9+/=]{{0,80}}{_GAP}-----END [A-Z0-9 ]{{1,60}}-----)?",
     ),
     _shape("anthropic-key", "sk-ant-", _prefix("sk-ant-") + r"[A-Za-z0-9_-]{20,}+"),

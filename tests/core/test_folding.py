@@ -1,6 +1,7 @@
 """How records move a state: what is legal where, in journals of ours and in those of another program."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ from tests.histories import (
 )
 from tests.strategies import History, histories, spoiled
 
-CASES = Path("/work/shared/cases/files")
+CASES = Path(os.environ.get("CLEW_CASES", Path(__file__).parents[3] / "shared" / "cases")) / "files"
 CODES = {"run_state_corrupt", "operation_state_corrupt", "effect_receipt_conflict", "review_conflict"}
 NOW = Facts(at_ms=0)
 CALL = facts()

@@ -20,7 +20,7 @@ broken line
 @pytest.mark.parametrize(
     ("path", "name"),
     [
-        ("/work/.clew", "ext4"),
+        ("/data/.clew", "ext4"),
         ("/", "ext4"),
         ("/home/ann", "nfs4"),
         ("/home/ann/my disk/x", "fuse.sshfs"),

@@ -41,8 +41,8 @@ def looking(call: Call, /, order: str) -> None: ...
 refused: list[tuple[Any, dict[str, Any], str]] = [
     (plain, {"effect": "external", "probe": find}, "in_doubt_s"),
     (plain, {"effect": "external", "replay": "idempotent"}, "window_s"),
-    (plain, {"effect": "external", "replay": "safe"}, "capability_invalid:replay"),
-    (plain, {"effect": "harmless"}, "capability_invalid:effect"),
+    (plain, {"effect": "external", "replay": "safe"}, "its replay cannot stand"),
+    (plain, {"effect": "harmless"}, "its effect cannot stand"),
     (plain, {"timeout_s": -1}, "timeout_s is negative"),
     (plain, {"effect": "external", "probe": find, "in_doubt_s": -1}, "in_doubt_s is negative"),
     (generating, {}, "generator"),

@@ -332,7 +332,12 @@ def _check_declared(found: Tool) -> None:
     if inspect.isgeneratorfunction(found.body) or inspect.isasyncgenfunction(found.body):
         raise _invalid(found.name, "it is a generator")
     if found.capability.resolution == "fallback":
-        raise _invalid(found.name, f"its effect or replay is not known: {', '.join(found.capability.issues)}")
+        wrong = " and ".join(issue.partition(":")[2] for issue in found.capability.issues)
+        raise _invalid(
+            found.name,
+            f"its {wrong} cannot stand; effect is none, workspace or external, replay is safe (effect none alone) "
+            "or idempotent",
+        )
     if effect not in ("none", "workspace") and found.probe is not None and found.in_doubt_s is None:
         raise _invalid(found.name, "a probe on an external effect needs in_doubt_s")
     if effect not in ("none", "workspace") and replay == "idempotent" and found.window_s is None:

@@ -1,6 +1,7 @@
 """Three hundred deaths of the orders agent, each followed to its honest end; forty of them in the daily suite."""
 
 import random
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,15 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank]:
 @pytest.fixture(scope="module")
 def slow_bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank]:
     """A bank that announces a payment and holds its answer back, so that death can come in between."""
-    service = Bank(tmp_path_factory.mktemp("slow"), delay_ms=400)
+    service = Bank(tmp_path_factory.mktemp("slow"), delay_ms=400, announces=True)
+    yield service
+    service.close()
+
+
+@pytest.fixture(scope="module")
+def busy_bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank]:
+    """A bank that takes a moment for each payment, so that most of a run's time is a time in which it can die."""
+    service = Bank(tmp_path_factory.mktemp("busy"), delay_ms=60)
     yield service
     service.close()
 
@@ -50,7 +59,7 @@ LONG = [kill for kill in ALL if kill not in DAILY]
 def walk(folder: Path, bank: Bank, agent: str, kill: str, name: str) -> Journey:
     """One death, and all that follows."""
     journey = Journey(folder, name, bank, agent)
-    journey.go("run", kill)
+    assert journey.go("run", kill) == -signal.SIGKILL, "it did not die there"
     journey.see_it_through()
     return journey
 
@@ -81,7 +90,7 @@ def test_a_death_between_commit_and_answer_pays_once(tmp_path: Path, slow_bank: 
     for _ in range(payment):
         slow_bank.output.readline()
     victim.kill()
-    journey.finish(victim)
+    assert journey.finish(victim) == -signal.SIGKILL
     journey.see_it_through()
     for _ in range(ORDERS - payment):
         slow_bank.output.readline()
@@ -89,18 +98,27 @@ def test_a_death_between_commit_and_answer_pays_once(tmp_path: Path, slow_bank: 
     assert journey.expected() == journey.report()
 
 
+def dead_at_random(folder: Path, bank: Bank, seed: int) -> Journey:
+    """A run that died at a time that nobody chose; one that was faster than its death does not count."""
+    chance = random.Random(seed)
+    number = 0
+    while True:
+        journey = Journey(folder, f"random-{seed}-{number}", bank, AGENTS[seed % 2])
+        victim = journey.start("run")
+        number += 1
+        try:
+            victim.wait(timeout=chance.uniform(0.1, 0.5) / number)
+        except subprocess.TimeoutExpired:
+            victim.kill()
+        if journey.finish(victim) == -signal.SIGKILL:
+            return journey
+
+
 @pytest.mark.journeys
 @pytest.mark.parametrize("seed", range(80))
-def test_a_death_at_a_random_time_does_too(tmp_path: Path, bank: Bank, seed: int) -> None:
+def test_a_death_at_a_random_time_does_too(tmp_path: Path, busy_bank: Bank, seed: int) -> None:
     """Times that nobody chose."""
-    chance = random.Random(seed)
-    journey = Journey(tmp_path, f"random-{seed}", bank, AGENTS[seed % 2])
-    victim = journey.start("run")
-    try:
-        victim.wait(timeout=chance.uniform(0.15, 0.6))
-    except subprocess.TimeoutExpired:
-        victim.kill()
-    journey.finish(victim)
+    journey = dead_at_random(tmp_path, busy_bank, seed)
     journey.see_it_through()
 
     assert journey.expected() == journey.report()
@@ -110,8 +128,8 @@ def test_a_death_at_a_random_time_does_too(tmp_path: Path, bank: Bank, seed: int
 def test_a_second_death_while_resuming_does_too(tmp_path: Path, bank: Bank, first: str, second: str) -> None:
     """Recovery is where stores lose what they had: a death inside it changes nothing."""
     journey = Journey(tmp_path, f"twice-{first}-{second}".replace(":", "-"), bank, "settle")
-    journey.go("run", first)
-    journey.go("resume", second)
+    died = journey.go("run", first), journey.go("resume", second)
     journey.see_it_through()
 
+    assert died == (-signal.SIGKILL, -signal.SIGKILL)
     assert journey.expected() == journey.report()

@@ -19,10 +19,10 @@ ORDERS = 3
 class Bank:
     """The example's payment service as a process; it ignores keys, so only clew stands between us and paying twice."""
 
-    def __init__(self, folder: Path, *, delay_ms: int = 0) -> None:
+    def __init__(self, folder: Path, *, delay_ms: int = 0, announces: bool = False) -> None:
         self.database = folder / "bank.sqlite"
         command = [sys.executable, "-u", str(EXAMPLE / "bank.py"), "--database", str(self.database), "--ignore-keys"]
-        command += ["--delay-ms", str(delay_ms), "--announce"] if delay_ms else []
+        command += ["--delay-ms", str(delay_ms), *(["--announce"] if announces else [])]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.address = self.output.readline().split()[-1]
 

@@ -791,3 +791,15 @@ def test_a_configuration_that_a_person_accepted_is_no_change_any_more() -> None:
     state.accepted_parts = other.parts()
 
     assert (["agent"], [], ["agent"]) == (before, other.changed_since(state), CONFIG.changed_since(state))
+
+
+@pytest.mark.parametrize(("recorded", "given"), [(1, True), (0, False), ([1], [True])])
+def test_inputs_that_only_python_takes_for_equal_are_different(recorded: Any, given: Any) -> None:
+    """In JSON, which is what was recorded, 1 and true are two values."""
+    state = run(call())
+    state.start["initialPrompt"] = recorded
+
+    with pytest.raises(Refused) as caught:
+        prepare_run_resume(state, CONFIG, Facts(NOW_MS, OFFERED, input=given))
+
+    assert "resume_input_mismatch" == caught.value.code

@@ -3,10 +3,12 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from types import ModuleType
 
 import clew
-from tests.house.tree import SRC, module
+from clew.runtime.recovery import VERSION
+from tests.house.tree import ROOT, SRC, module
 
 # The names that DESIGN promises to the user, of the rooms that exist. Adding is free, taking away is a deprecation.
 PROMISED = {
@@ -42,6 +44,13 @@ def deeds(text: str) -> list[str]:
 
 def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def test_the_version_in_the_journals_is_the_packages() -> None:
+    """Each leg names the clew that wrote it; two places for one number drift apart."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert project["version"] == VERSION
 
 
 def test_the_face_is_what_it_says() -> None:

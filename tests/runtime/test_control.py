@@ -242,6 +242,16 @@ def test_an_effect_is_settled_while_its_sibling_is_under_way(outcome: str, end: 
     assert [("bob", outcome)] == [(event["by"], event["outcome"]) for event in events_of(home, "effect_review")]
 
 
+@pytest.mark.parametrize(("attempt", "status"), [(1, "applied"), (2, "rejected"), (0, "rejected")])
+def test_a_settlement_is_of_the_attempt_that_it_names(attempt: int, status: str) -> None:
+    """What was found out of one start must not speak for another that came while the command waited."""
+    home, _ = mortal_home()
+    settling = command(kind="settle", call="group-1.fails-1", outcome="happened", attempt=attempt)
+    open_beside(home, settling)
+
+    assert status == told(home).status
+
+
 def test_the_sibling_itself_is_not_settled() -> None:
     """It may return at any moment."""
     home, _ = mortal_home()

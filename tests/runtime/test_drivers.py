@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.needs import Closing
 from clew.core.records import Batch
 from clew.errors import Storage
 from clew.testing.crash import Crash, CrashPoint, crashing
@@ -676,3 +677,24 @@ def test_a_retry_behind_a_timeout_of_the_agents_own_is_the_same_call(verdict: An
 
     assert ("completed", "transfer") == (result.operation.state, result.output)
     assert ["r1:pay-1:c1"] == scene.bank.paid
+
+
+@ways
+def test_who_calls_the_run_off_does_not_wait_for_the_next_question_to_a_probe(way: str) -> None:
+    """After Ctrl-C nobody holds a terminal for a minute; what is open stays open."""
+    scene = Scene()
+    gates: list[Any] = []
+
+    def busy(call: clew.Call) -> clew.Verdict:
+        gates[0].close(Closing("interrupted"))
+        return clew.CannotTell("later")
+
+    pay = paying(scene, way, lose_the_line, probe=busy, in_doubt_s=0)
+
+    def script(run: Any) -> Any:
+        gates.append(run._gate)
+        yield run.call(pay)
+
+    result = scene.run(agent_of(way, script, pay))
+
+    assert ("paused", []) == (result.operation.state, scene.clock.slept)

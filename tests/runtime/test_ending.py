@@ -11,7 +11,7 @@ from clew.core.outcome import PERSON_REASONS
 from clew.runtime.ending import late_returns, row
 from clew.stores.memory import MemoryRunStore
 from clew.testing.clock import SetClock
-from tests.histories import Scribe, facts, paused, started
+from tests.histories import CHARGE, Scribe, facts, paused, started
 from tests.runtime.stage import RUN, Bank, async_payer, events_of, mortal_home, payer, records_of, state_of
 
 
@@ -140,11 +140,12 @@ class Standing:
         self.journal = type("J", (), {"state": scribe.state, "clock": SetClock()})()
 
 
-def late_of(outcome: Any, attempt: int = 1) -> list[Any]:
+def late_of(outcome: Any, attempt: int = 1, *, secret: bool = False) -> list[Any]:
     """The events that a late return of the open call brings."""
     scribe = Scribe().born()
     scribe.say(*started(facts()))
-    ticket = type("T", (), {"facts": facts()})()
+    tool = clew.Tool(lambda: None, name="pay", secret=secret)
+    ticket = type("T", (), {"facts": facts(), "tool": tool})()
     gate: Any = Standing(scribe, (ticket, attempt, outcome))
     return [event for need in late_returns(gate) for event in need.events]  # type: ignore[union-attr]  # appends only
 
@@ -157,6 +158,13 @@ def test_a_late_return_is_known_and_settles_the_attempt() -> None:
         review[name] for name in ("outcome", "source", "by", "resultRecorded")
     )
     assert ("step_output", "late_return") == (output["type"], review["evidence"][0]["kind"])
+
+
+def test_a_late_return_of_a_secret_tool_is_known_and_never_stored() -> None:
+    """That it came late must not bring into the journal what would not be there in time."""
+    (review,) = late_of(Returned("hunter2"), secret=True)
+
+    assert ("happened", False, False) == (review["outcome"], review["resultRecorded"], "hunter2" in str(review))
 
 
 def test_a_late_failure_says_that_it_happened_and_nothing_of_its_result() -> None:
@@ -231,3 +239,15 @@ def test_the_head_is_published_at_the_opening_and_at_the_end(tmp_path: Path) -> 
 
     assert head is not None
     assert ([3], len(records_of(home))) == (seen, head.sequence)
+
+
+def test_a_row_begins_with_the_effect_that_needs_somebody() -> None:
+    """Only three are listed: what a resume repeats by itself must not hide the one that a person is to settle."""
+    scribe = Scribe().born()
+    for number in (1, 2, 3):
+        scribe.say(*started(facts(number, CHARGE)))
+    scribe.say(*started(facts(4)))
+
+    told = row(scribe.state)
+
+    assert (["pay", "charge", "charge"], 4) == ([effect["tool"] for effect in told["waiting"]], told["waitingCount"])

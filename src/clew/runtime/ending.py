@@ -100,7 +100,13 @@ def late_returns(gate: Gate) -> Generator[Need, Any, None]:
         verdict = Happened(outcome.value, reason) if outcome.failed is None else Happened(reason=reason)
         evidence = [{"kind": "late_return", "at": format_ms(gate.journal.clock.now_ms())}]
         yield from settle_happened(
-            ticket.facts, attempt, verdict, by=ticket.facts.tool, evidence=evidence, source="tool"
+            ticket.facts,
+            attempt,
+            verdict,
+            by=ticket.facts.tool,
+            evidence=evidence,
+            source="tool",
+            secret=ticket.tool.secret,
         )
 
 

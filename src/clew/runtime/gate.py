@@ -122,7 +122,7 @@ class Gate:
         Raises:
             Stop: the gate has closed for it.
         """
-        if self.closing is not None and not any(event["type"] != "turn_end" for event in events):
+        if self.closing is not None and all(event["type"] == "turn_end" for event in events):
             self.check_open()
 
     def break_down(self, fault: BaseException, ticket: Ticket | None = None) -> None:
@@ -188,7 +188,7 @@ class Gate:
         arguments = tool.bind(args, kwargs)
         plain = to_json(arguments)
         asked = fingerprint(plain)
-        turn_id = self._turn_here()
+        turn_id = f"turn-{self.journal.state.metrics.turns}"
         with self._admitting:
             try:
                 recorded = self.claims.call(place.path, tool.name, asked)
@@ -198,7 +198,7 @@ class Gate:
             if recorded is not None:
                 return self._recorded(tool, arguments, plain, recorded.step_id)
             facts = self._new_facts(tool, place, asked, turn_id)
-        return Ticket(tool, facts, arguments, plain, new_walk(tool, facts, self._shown(plain)))
+        return Ticket(tool, facts, arguments, plain, new_walk(tool, facts, self.redactor.arguments(plain)))
 
     def _known(self, given: Any) -> Tool:
         if isinstance(given, str):
@@ -222,13 +222,6 @@ class Gate:
                 tool=tool.name,
             )
         return known
-
-    def _turn_here(self) -> str:
-        turns = self.journal.state.metrics.turns
-        return f"turn-{turns}"
-
-    def _shown(self, plain: dict[str, Any]) -> Any:
-        return self.redactor.arguments(plain)
 
     def _new_facts(self, tool: Tool, place: Place, asked: str, turn_id: str) -> CallFacts:
         run_id = self.journal.state.run_id

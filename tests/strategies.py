@@ -97,7 +97,7 @@ def deeds(state: RunState) -> Iterator[Deed]:
         yield from _openings(state)
     if leg is None:
         return
-    for call in state.pending.values():
+    for call in state.unanswered():
         yield from _about(state, call)
     if leg.purpose == "settle":
         yield "leg ends", [events.leg_ended(leg.number)]

@@ -24,6 +24,7 @@ from clew.errors import (
     UsageError,
 )
 from clew.runtime.home import Home
+from clew.runtime.logs import LogContext
 from clew.runtime.reviewing import Said
 from clew.runtime.run import Run, SyncRun
 from clew.runtime.tools import Agent, Call, Failed, Tool, agent, tool
@@ -46,6 +47,7 @@ __all__ = [
     "Happened",
     "Held",
     "Home",
+    "LogContext",
     "NotCompleted",
     "NotFound",
     "NothingHappened",

@@ -1,4 +1,5 @@
 import json
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -209,3 +210,29 @@ def test_a_run_that_was_settled_while_it_lay_dead_is_still_said_to_be_dead(shell
 
     assert listed.out.startswith("INTERRUPTED  k3f9x2  1042   nobody runs it since ")
     assert "next: clew resume k3f\n" in listed.out
+
+
+def test_a_copied_home_is_freed_by_its_path(doubtful: Shell) -> None:
+    """Who said so stands in the home; its runs go on, under the evidence that they always needed."""
+    subprocess.run(["cp", "-r", ".clew", "copy"], cwd=doubtful.folder, check=True)
+
+    before = doubtful("settle", "k3f", "happened", *WHO, "--home", "copy", "--json")
+    freed = doubtful("unlock", "--home", "copy", "--by", "ann", "--reason", "moved house", "--json")
+    after = doubtful("settle", "k3f", "happened", *WHO, "--home", "copy")
+
+    assert ("home_copied", "ann", 0) == (before.error["code"], freed.json["unlocked"]["by"], after.code)
+
+
+@pytest.mark.parametrize("words", [("k3f",), ("--nonce", "n1"), (), ("--home", ".clew", "--nonce", "n1")])
+def test_an_unlock_that_names_neither_a_leg_nor_a_home_is_wrong_usage(doubtful: Shell, words: tuple[str, ...]) -> None:
+    """A word for one must never be taken for the other."""
+    done = doubtful("unlock", *words, "--by", "ann", "--reason", "gone", "--json")
+
+    assert (2, "unlock_incomplete") == (done.code, done.error["code"])
+
+
+def test_a_home_that_is_no_copy_is_not_freed(doubtful: Shell) -> None:
+    """The word is for the copy."""
+    done = doubtful("unlock", "--home", ".clew", "--by", "ann", "--reason", "moved house", "--json")
+
+    assert (4, "nothing_to_unlock") == (done.code, done.error["code"])

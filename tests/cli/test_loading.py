@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.cli.loading import load_agent, load_recorded, recorded_agent
+from clew.cli.loading import apart, load_agent, load_recorded, recorded_agent
 from clew.errors import UsageError
 
 TEXT = """
@@ -100,7 +100,10 @@ def test_the_agents_that_there_are_are_named(folder: Path) -> None:
     assert "It has: declared, renamed." == caught.value.next
 
 
-@pytest.mark.parametrize("text", ["import nothing_of_that_name", "raise SystemExit(3)", "def x(:"])
+@pytest.mark.parametrize(
+    "text",
+    ["import nothing_of_that_name", "raise SystemExit(3)", "def x(:", "class Own(BaseException): ...\nraise Own"],
+)
 def test_a_file_that_cannot_be_loaded_keeps_its_cause(folder: Path, text: str) -> None:
     """`-vv` shows where it stumbled; a file that exits does not end the command as if all were well."""
     (folder / "broken_of_loading.py").write_text(text, "utf-8")
@@ -139,3 +142,39 @@ def test_a_journal_cannot_have_any_file_loaded(tmp_path: Path, recorded: str) ->
     assert ("agent_not_recorded", "Say where it is: `clew resume k3f --agent FILE:AGENT`.") == (
         caught.value.code, caught.value.next,
     )  # fmt: skip
+
+
+def test_what_an_agent_brought_from_its_folder_is_forgotten_afterwards(folder: Path) -> None:
+    """The next agent's folder may have modules of the same names."""
+    paths = list(sys.path)
+    with apart():
+        load_agent(f"{folder}/crew_of_loading.py:declared")
+        inside = {"crew_of_loading", "sibling_of_loading"} <= set(sys.modules)
+
+    assert (True, paths) == (inside, sys.path)
+    assert not {"crew_of_loading", "sibling_of_loading"} & set(sys.modules)
+
+
+def test_a_package_without_a_file_of_its_own_is_forgotten_and_what_is_no_module_stays(folder: Path) -> None:
+    """Libraries put all sorts of things in the place of a module."""
+    (folder / "parts_of_loading").mkdir()
+    odd = "class Odd:\n    __path__ = 7\nsys.modules['odd_of_loading'] = Odd()\n"
+    (folder / "crew_of_loading.py").write_text(f"import sys\nimport parts_of_loading\n{odd}{TEXT}", "utf-8")
+    with apart():
+        load_agent(f"{folder}/crew_of_loading.py:declared")
+
+    assert (False, True) == ("parts_of_loading" in sys.modules, "odd_of_loading" in sys.modules)
+
+
+def test_what_is_installed_stays(folder: Path) -> None:
+    """A library with a compiled part cannot be loaded twice in one process."""
+    installed = folder / ".venv" / "lib" / "site-packages"
+    installed.mkdir(parents=True)
+    (installed / "library_of_loading.py").touch()
+    (folder / "crew_of_loading.py").write_text(
+        f"import sys; sys.path.append({str(installed)!r})\nimport library_of_loading\n{TEXT}", "utf-8"
+    )
+    with apart():
+        load_agent(f"{folder}/crew_of_loading.py:declared")
+
+    assert "library_of_loading" in sys.modules

@@ -116,7 +116,7 @@ def test_an_error_of_ours_in_the_agent_keeps_its_next_step(shell: Shell) -> None
 
     done = shell("run", "wrong.py:agent")
 
-    assert "  hint: Declare it with the agent: @clew.agent(tools=[…]).\n" in done.err
+    assert "  hint: Declare it with the agent: @clew.agent(tools=[…]). [unknown_tool]\n" in done.err
 
 
 def test_on_error_fail_ends_the_run(shell: Shell) -> None:
@@ -258,6 +258,6 @@ def test_a_watcher_that_fails_does_not_touch_the_run(tmp_path: Path) -> None:
     def agent(run: clew.SyncRun, prompt: str) -> str:
         return prompt
 
-    result = clew.Home(tmp_path / ".clew").run_sync(agent, "done", watch=watch)
+    result = clew.Home(tmp_path / ".clew").run_sync(agent, "done", on_record=watch)
 
     assert ("completed", ["start"]) == (result.operation.state, told)

@@ -147,3 +147,15 @@ def test_what_a_tool_s_own_process_prints_is_not_the_answer(tmp_path: Path) -> N
     done = shell("run", "noisy.py:noisy")
 
     assert (0, "answer\n") == (done.code, done.out)
+
+
+def test_a_long_answer_is_the_same_json_piece_by_piece(capfd: pytest.CaptureFixture[str]) -> None:
+    """A trace of gigabytes is passed on, never held."""
+    screen, found = Screen(Options(json=True)), [{"a": [1]}, {"b": "\u2028"}]
+    values: list[object] = [iter(found), {"x": {"y": []}, "trace": iter(found), "effects": iter([])}]
+    for value in values:
+        screen.answer_json(value)
+
+    assert [found, {"x": {"y": []}, "trace": found, "effects": []}] == [
+        json.loads(line) for line in capfd.readouterr().out.split("\n")[:-1]
+    ]

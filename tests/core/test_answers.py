@@ -1,5 +1,6 @@
 """Answers as text in a record and back."""
 
+import json
 from typing import Any
 
 import pytest
@@ -36,6 +37,13 @@ def test_an_answer_beside_the_journal_is_read_as_it_was_told(value: Any) -> None
     event = beside("pay-1", Answer(value), text, DIGEST, len(text.encode()))
 
     assert Answer(value) == read_answer(event, text.encode())
+
+
+def test_a_struct_with_a_lone_surrogate_in_it_has_a_text_as_well() -> None:
+    """Heads and commands carry texts of the user's; msgspec alone refuses them."""
+    text = json_text(Answer({"k": "x\ud99c"}))
+
+    assert (True, {"value": {"k": "x\ud99c"}, "error": None}) == (text.isascii(), json.loads(text))
 
 
 def test_an_error_answer_is_read_as_it_was_told() -> None:

@@ -28,7 +28,7 @@ def test_fingerprints_of_the_contract(expected: str, value: Any) -> None:
 
 
 def test_a_text_is_taken_by_its_own_bytes() -> None:
-    """The input of the example journals has this fingerprint."""
+    """Contract #109, W51: the whole SHA-256, which the input of the example journals has."""
     assert fingerprint_text("settle order 1042") == "11b72f1448089edce9db6d3d4e390c17c2c5ccf229207f06403fecdc4febbc62"
 
 
@@ -96,7 +96,7 @@ def test_a_whole_float_is_its_integer() -> None:
 
 
 def test_keys_are_sorted_by_utf_16_code_unit() -> None:
-    """The sample of RFC 8785 §3.2.3: an emoji sorts before U+FB33 although its code point is greater."""
+    """Contract #106, RFC 8785 §3.2.3: an emoji sorts before U+FB33 although its code point is greater."""
     value = {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\x80": 6, "\u00f6": 7}
 
     assert ["\r", "1", "\x80", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"] == list(json.loads(canonical(value)))
@@ -168,7 +168,7 @@ def test_true_is_not_one() -> None:
 
 @given(json_values())
 def test_the_text_is_utf_8_without_white_space(value: Any) -> None:
-    """One more space would be another fingerprint."""
+    """Contract #106: one more space would be another fingerprint."""
     text = canonical(value).decode()
 
     assert json.dumps(json.loads(text), separators=(",", ":")).count(" ") == text.count(" ")
@@ -182,8 +182,16 @@ def test_the_order_of_members_does_not_show(value: dict[str, Any]) -> None:
 
 @given(json_values())
 def test_shared_parts_do_not_show(part: Any) -> None:
-    """W35: equal values with shared sub-objects had other hashes in the reference."""
+    """Contract #108 is not followed, W35: equal values with shared sub-objects had other hashes there."""
     assert fingerprint([copy.deepcopy(part), copy.deepcopy(part)]) == fingerprint([part, part])
+
+
+def test_no_word_of_the_users_means_a_reference() -> None:
+    """Contract #108 is not followed, W35: a value that looks like the reference's mark is a value like any other."""
+    marked = {"a": {"$coremindRef": "#/b"}, "b": {"x": 1}}
+
+    assert b'{"a":{"$coremindRef":"#/b"},"b":{"x":1}}' == canonical(marked)
+    assert fingerprint(marked) != fingerprint({"a": marked["b"], "b": marked["b"]})
 
 
 @given(st.text(st.characters(exclude_categories=())))

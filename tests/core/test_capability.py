@@ -45,6 +45,7 @@ def shape(found: Capability) -> tuple[str, ...]:
         ("external", "idempotent", ("external", "idempotent", "run_serial", "none", "critical", "registered")),
         ("", "idempotent", ("external", "idempotent", "run_serial", "none", "critical", "registered")),
         ("network", "unsafe", ("network", "unsafe", "run_serial", "none", "critical", "registered")),
+        ("process", "", ("process", "unknown", "run_serial", "unsupported", "critical", "registered")),
         ("unknown", "", ("unknown", "unknown", "run_serial", "unsupported", "critical", "registered")),
     ],
 )  # fmt: skip

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core import events
-from clew.core.compose import Close, Move
+from clew.core.compose import Close, Move, compose
 from clew.core.outcome import Outcome
 from clew.core.records import Draft
 from clew.errors import Corrupt, Refused
@@ -31,6 +31,7 @@ from tests.histories import (
 from tests.strategies import History, deeds, histories
 
 CALL = facts()
+TIME = "2026-11-29T14:00:00.000Z"
 
 
 @given(histories())
@@ -85,6 +86,15 @@ def test_every_event_and_record_has_an_id_of_its_own() -> None:
     ids += [record.payload["eventId"] for record in records if record.kind in ("event", "operation")]
 
     assert len(ids) == len(set(ids))
+
+
+def test_a_blank_id_is_not_written() -> None:
+    """Contract #39, W12: a reader refuses it, in records of every kind."""
+    scribe = Scribe()
+    with pytest.raises(Corrupt, match="eventId is blank") as error:
+        compose(scribe.state, [start()], at=TIME, new_id=lambda: " ", size_bytes=0)
+
+    assert ("run_state_corrupt", 1) == (error.value.code, error.value.facts["line"])
 
 
 def test_events_are_numbered_through_the_run() -> None:

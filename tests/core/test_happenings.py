@@ -143,7 +143,7 @@ def test_a_call_is_counted_and_waits() -> None:
     state = run(proposed(CALL)).state
 
     assert (["pay-1"], 1, 1) == (
-        [call.step_id for call in state.pending.values()],
+        [call.step_id for call in state.unanswered()],
         state.metrics.tool_calls,
         state.numbers.get("pay"),
     )
@@ -388,7 +388,7 @@ def test_an_answered_call_waits_no_more() -> None:
     """Its prefix without `committed` is stable already."""
     scribe = run(started(CALL), [told(CALL)])
 
-    assert ([], ["pay-1"]) == (list(scribe.state.pending.values()), scribe.state.completed_steps())
+    assert ([], ["pay-1"]) == (scribe.state.unanswered(), scribe.state.completed_steps())
 
 
 def test_an_answer_beside_the_journal_is_known_by_its_digest() -> None:

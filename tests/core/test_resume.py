@@ -549,7 +549,7 @@ def naive(found: CallState, own: bool, asked: bool, known: Facts) -> str:
         and (
             found.capability.effect == "workspace"
             if offered.window_s is None
-            else NOW_MS - found.started_ms <= offered.window_s * 1000
+            else NOW_MS - (found.since_ms or found.started_ms) <= offered.window_s * 1000
         )
     )
     unstarted = found.status in ("", "not_started")

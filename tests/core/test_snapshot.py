@@ -7,22 +7,28 @@ import pytest
 from hypothesis import given
 
 from clew.core import events
+from clew.core.compose import Move
+from clew.core.folding import fold
+from clew.core.records import Draft
 from clew.core.resume import Facts
 from clew.core.snapshot import RunResult, snapshot
 from clew.core.state import RunState
-from clew.errors import NotCompleted
+from clew.errors import Corrupt, NotCompleted
 from tests.histories import (
     BORN_MS,
     LOOK,
+    PAY,
     RUN,
     Scribe,
     completed,
+    denied,
     facts,
     failed,
     foreign,
     paused,
     proposed,
     returned,
+    start,
     started,
 )
 from tests.strategies import History, histories
@@ -111,8 +117,6 @@ def test_a_finished_run_is_accounted_for_by_its_finish() -> None:
 
 def test_a_run_without_an_operation_has_none_in_its_account() -> None:
     """A foreign journal may have been written before there were any."""
-    from clew.core.folding import fold
-
     found = account(fold(foreign(("start", {})), "run-1"))
 
     assert (None, [], False) == (found["operation"], found["legs"], found["resumable"])
@@ -140,6 +144,85 @@ def test_all_legs_are_in_the_account() -> None:
 def test_the_trace_is_what_was_read() -> None:
     """The fold keeps none of it."""
     assert [{"sequence": 1}] == account(Scribe().born().state, trace=[{"sequence": 1}])["trace"]
+
+
+# May it go on? One judgement for the account and the plan.
+
+
+def rests(*said: Any) -> RunState:
+    """A run that paused behind what was said."""
+    scribe = Scribe().born()
+    scribe.say(*said)
+    scribe.say(*paused())
+    return scribe.state
+
+
+@pytest.mark.parametrize(
+    ("said", "resumable"),
+    [
+        (denied(CALL), True),
+        ([*proposed(CALL), events.effect_receipt(CALL, "not_started")], True),
+        (proposed(facts(1, LOOK)), True),
+        ([*started(CALL), *returned(CALL)], True),
+        (started(CALL), False),
+        ([*started(CALL), events.receipt(CALL, 1, "unknown")], False),
+    ],
+    ids=["denied", "not started", "free, no receipt", "committed and answered", "started", "unknown"],
+)
+def test_a_paused_run_is_resumable_unless_an_effect_is_in_doubt(said: Any, resumable: bool) -> None:
+    """Contract #160 to #162: the account that a program stores says what the plan would say, and JSON keeps it."""
+    found = account(rests(*said))
+
+    assert (resumable, found) == (found["resumable"], json.loads(json.dumps(found)))
+
+
+@pytest.mark.parametrize("capability", [None, PAY, LOOK], ids=["unknown", "external", "free"])
+def test_a_foreign_call_without_a_key_is_not_resumable(capability: Any) -> None:
+    """Contract #163, #165, W40: no key, no proof; and a run of another program is not ours to go on with anyway."""
+    call = {"type": "tool_call", "tool": "x", "callId": "c1", "agent": "main"}
+    known = [] if capability is None else [
+        {"type": "capability_resolved", "callId": "c1", "agent": "main", "tool": "x",
+         "capability": capability.as_json(), "recoveryDisposition": capability.disposition},
+    ]  # fmt: skip
+    moves = Scribe("run-1").compose(start(), Move("ACCEPT"), Move("START"), Move("PAUSE", "x")).batch.records[1:]
+    told = [("event", {"event": said}) for said in (call, *known)] + [("operation", move.payload) for move in moves]
+    state = fold(foreign(("start", {}), *told), "run-1")
+
+    found = account(state)
+
+    assert ("paused", False) == (found["operation"]["state"], found["resumable"])
+
+
+def test_an_account_of_an_operation_of_another_run_cannot_be_made() -> None:
+    """Contract #164: the record is refused where it is read, and says by its name which member is wrong."""
+    scribe = Scribe()
+    other = Scribe("another").compose(start(), Move("ACCEPT")).batch.records[1]
+
+    with pytest.raises(Corrupt, match=r"operation\.runId 'another'") as caught:
+        scribe.say(start(), Draft("operation", other.payload))
+
+    assert "operation_state_corrupt" == caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ([], "running"),
+        ([Move("REQUEST_ABORT", "asked")], "aborting"),
+        (failed(), "failed"),
+        (completed(), "completed"),
+        ([Move("FAIL", "x")], "failed"),
+    ],
+    ids=["running", "aborting", "failed", "completed", "failed, not closed"],
+)
+def test_only_a_paused_run_is_resumable(said: Any, state: str) -> None:
+    """Contract #165, W14: a run that runs is not to be resumed beside itself, and one that ended never."""
+    scribe = Scribe().born()
+    if said:
+        scribe.say(*said)
+    found = account(scribe.state)
+
+    assert (state, False) == (found["operation"]["state"], found["resumable"])
 
 
 # Results.

@@ -118,7 +118,7 @@ def test_no_state_of_one_line_is_refused(size: int) -> None:
 
 
 def test_a_sector_of_the_last_append_may_be_missing() -> None:
-    """A disk writes sectors in any order; without a head nobody says that it was acknowledged."""
+    """Contract #22 as DESIGN §13 has it: a disk writes sectors in any order; nobody said that it was acknowledged."""
     borders = range(LAST - LAST % SECTOR + SECTOR, len(SAMPLE.data), SECTOR)
     found = {verdict(zeroed(SAMPLE.data, at, min(at + SECTOR, len(SAMPLE.data)))) for at in borders}
 

@@ -76,7 +76,7 @@ def test_a_birth_in_no_folder_is_a_typed_refusal(tmp_path: Path) -> None:
 
 
 def test_an_append_is_one_write_and_one_sync(file: AppendFile) -> None:
-    """Two writes could be parted by a crash; without the sync an acknowledgement is a hope."""
+    """Contract #25, #61 as DESIGN §13 has them: two writes could be parted; without the sync all is hope."""
     assert calls_of(file.append, b"two\n") == ["write", "fdatasync"]
 
 
@@ -124,7 +124,7 @@ def test_a_replaced_path_stops_the_writer_before_an_effect(file: AppendFile, pat
 
 
 def test_after_a_failure_nothing_is_acknowledged(file: AppendFile, path: Path) -> None:
-    """What the failed append left is not known, and a second try could put a whole record behind half of one."""
+    """Contract #54: what the failed append left is not known; a second try could stand behind half a record."""
     os.truncate(path, 2)
     code_of(file.append, b"two\n")
     os.truncate(path, 4)
@@ -150,7 +150,7 @@ def test_a_full_disk_is_named(path: Path) -> None:
 
 
 def test_a_failed_sync_is_not_an_acknowledgement(path: Path) -> None:
-    """A pipe takes the write and refuses the sync, as a dying disk does; a second sync could hide the loss."""
+    """Contract #49, #59 as DESIGN §13 has them: a pipe refuses the sync, as a dying disk does."""
     reading, writing = os.pipe()
     file = AppendFile(writing, path, 0)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.disk.mounts import FileSystem, file_system, kind, mounted
+from clew.disk.mounts import FileSystem, file_system, kind, mount_of, mount_options, mounted
 
 TABLE = """\
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
@@ -68,3 +68,23 @@ def test_a_path_behind_a_link_is_judged_where_it_lies(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/proc/self")
 
     assert file_system(tmp_path / "link") == FileSystem("proc", None)
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,nobarrier", ("rw", "relatime", "nobarrier")),
+        ("27 1 0:9 / / rw - overlay overlay rw,lowerdir=/a,volatile", ("rw", "lowerdir=/a", "volatile")),
+        ("27 1 0:9 / / ro", None),
+    ],
+)
+def test_a_mount_has_the_options_of_its_place_and_of_its_file_system(line: str, options: tuple[str, ...]) -> None:
+    """What makes a sync mean nothing may stand in either."""
+    found = mount_of("/x", line)
+
+    assert options == (None if found is None else found[1])
+
+
+def test_a_real_path_is_mounted_somehow(tmp_path: Path) -> None:
+    """The doctor goes by this."""
+    assert {"rw", "ro"} & set(mount_options(tmp_path))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from clew.disk import tree
+from clew.disk.tree import walk
 from clew.errors import Storage
 from tests.disk.living import calls_of
 
@@ -98,3 +99,28 @@ def test_a_folder_below_a_file_cannot_be_made(tmp_path: Path) -> None:
         pass
 
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_walk_meets_everything_and_follows_no_link(tmp_path: Path) -> None:
+    """A link to a folder above would be walked for ever."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_text("x")
+    (tmp_path / "a" / "up").symlink_to("..")
+
+    found = [(str(entry.path.relative_to(tmp_path)), entry.kind) for entry in walk(tmp_path)]
+
+    assert [("a", "folder"), ("a/b", "folder"), ("a/up", "link"), ("a/b/file", "file")] == found
+
+
+def test_a_folder_that_cannot_be_looked_into_is_met_and_passed(tmp_path: Path) -> None:
+    """What lies beside it is still seen; a file in a folder's place stands for one that is forbidden."""
+    (tmp_path / "file").write_text("x")
+
+    denied, *rest = walk(tmp_path / "file")
+
+    assert (tmp_path / "file", "denied", []) == (denied.path, denied.kind, rest)
+
+
+def test_a_folder_that_is_gone_is_not_met(tmp_path: Path) -> None:
+    """Between listing and looking it may vanish."""
+    assert [] == list(walk(tmp_path / "gone"))

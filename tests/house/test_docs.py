@@ -11,7 +11,7 @@ from clew.core.records import Kind
 from docs import commands, generate
 from tests.house.tree import ROOT, Module, module, modules
 
-COMMANDS = ("run", "ls", "show", "resume", "settle", "abort", "pause", "verify", "unlock")
+COMMANDS = ("run", "ls", "show", "resume", "settle", "abort", "pause", "verify", "unlock", "doctor")
 
 FAMILIES = '''
 class ClewError(Exception):

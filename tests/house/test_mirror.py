@@ -4,21 +4,26 @@ from collections.abc import Iterable
 
 from tests.house.tree import ROOT, SRC, TESTS
 
+KIT = ("appends", "births", "endings", "heads", "holders", "inbox", "poison", "readers", "spoiled")
 # Module without a test file of its own -> why.
 UNTESTED = {
     "stores/base.py": "protocols only; every store runs the whole conformance kit",
     "core/needs.py": "shapes only; test_effect walks with each of them",
     "core/records.py": "shapes only; test_codec writes and reads each of them",
     "cli/__main__.py": "one line, walked by every journey",
+    **dict.fromkeys(
+        (f"testing/cases/{name}.py" for name in KIT), "cases; every store runs them, and test_runstore plants faults"
+    ),
 }
 # Test file without a module of its own -> what it tests.
 WHOLE = {
+    "runtime/test_foreign_runs.py": "a journal that another program began, at every door",
     "runtime/test_attacks_ends.py": "how legs end when something strikes in the wrong moment, over several modules",
     "core/test_life.py": "a whole run as a state machine",
     "stores/test_conformance.py": "every store, every case",
 }
 # Folders of tests that are about the whole.
-APART = ("house/", "journeys/")
+APART = ("house/", "journeys/", "cases/", "contract/")
 
 
 def untested(sources: Iterable[str], tests: Iterable[str]) -> list[str]:

@@ -62,6 +62,48 @@ def test_the_thirty_lines_run_by_the_command(tmp_path: Path) -> None:
     assert len((tmp_path / "books").read_text("utf-8").splitlines()) == 2
 
 
+def the_agents_test() -> str:
+    """The test of an agent that the page on testing shows."""
+    [shown] = [block for block in blocks("docs/testing.md") if "crash_points" in block]
+    return shown
+
+
+def test_the_agents_test_on_the_page_on_testing_passes(tmp_path: Path) -> None:
+    """A reader puts their own agent in place of ours, so ours must be right."""
+    (tmp_path / "test_settle.py").write_text(the_agents_test(), "utf-8")
+
+    done = run_here(tmp_path, "-c", "import test_settle; test_settle.test_settle_survives_every_crash()")
+
+    assert ("", 0) == (done.stderr, done.returncode)
+
+
+def test_the_agents_test_on_the_page_on_testing_can_fail(tmp_path: Path) -> None:
+    """The message that the page shows is the one that its probe's lie brings about."""
+    lying = the_agents_test().replace("any(uuid == call.uuid for uuid, _ in self.books)", "False")
+    (tmp_path / "test_settle.py").write_text(lying, "utf-8")
+
+    done = run_here(tmp_path, "-c", "import test_settle; test_settle.test_settle_survives_every_crash()")
+
+    page = (ROOT / "docs" / "testing.md").read_text("utf-8")
+    shown = re.search(r"```\n(AssertionError: .*?)```", page, re.DOTALL)
+    assert shown is not None
+    assert shown.group(1) in done.stderr
+
+
+def test_the_stores_test_on_the_page_on_testing_runs(tmp_path: Path) -> None:
+    """A reader copies it and puts their own store in; the same lines are run through all cases in `tests/testing`."""
+    [shown] = [block for block in blocks("docs/testing.md") if "RUN_STORE_CASES" in block]
+    store = (ROOT / "tests" / "testing" / "sqlite_store.py").read_text("utf-8")
+    (tmp_path / "my_store.py").write_text(store.replace("SqliteRunStore", "MyRunStore"), "utf-8")
+    (tmp_path / "test_my_store.py").write_text(shown, "utf-8")
+
+    done = run_here(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "birth or process", ".")
+
+    stranger = (ROOT / "tests" / "testing" / "stranger.py").read_text("utf-8")
+    assert shown == stranger.replace("tests.testing.sqlite_store", "my_store").replace("SqliteRunStore", "MyRunStore")
+    assert (0, []) == (done.returncode, re.findall("failed|skipped|error", done.stdout))
+
+
 @pytest.mark.parametrize("name", ["completed", "settled", "second_attempt", "paused"])
 def test_the_check_on_the_format_page_passes_a_journal(tmp_path: Path, name: str) -> None:
     """A stranger can check our files with what any machine has."""
@@ -84,3 +126,24 @@ def test_the_check_on_the_format_page_sees_one_changed_byte(tmp_path: Path) -> N
     done = run_here(tmp_path, "check.py", "01JD4KQ7Z8.jsonl")
 
     assert done.returncode == 1
+
+
+def test_the_caller_on_the_watching_page_is_told_of_every_record(tmp_path: Path) -> None:
+    """Whoever wants to show progress copies it."""
+    (tmp_path / "watch.py").write_text(blocks("docs/watching.md")[0], "utf-8")
+
+    done = run_here(tmp_path, "watch.py")
+
+    assert ("", 0) == (done.stderr, done.returncode)
+    assert ["1 start", "6 finish"] == [done.stdout.splitlines()[0], done.stdout.splitlines()[-1]]
+
+
+def test_the_format_on_the_watching_page_names_run_and_call(tmp_path: Path) -> None:
+    """The line of a tool that knows nothing of clew has both."""
+    (tmp_path / "log.py").write_text(blocks("docs/watching.md")[1], "utf-8")
+
+    done = run_here(tmp_path, "log.py")
+
+    line = next(line for line in done.stderr.splitlines() if "asking the bank" in line)
+    assert 0 == done.returncode
+    assert re.fullmatch(r"INFO run=[a-z0-9]+-\d{6} call=c1#1 asking the bank for 1042", line)

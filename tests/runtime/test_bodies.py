@@ -338,3 +338,34 @@ def test_a_probe_that_is_too_slow_cannot_tell(asynchronous: bool) -> None:
     over.set()
 
     assert clew.CannotTell("the probe did not answer within 0 s") == verdict
+
+
+def test_a_body_that_asks_is_given_a_moment_to_end() -> None:
+    """What it says then is known; one that never asks is not waited for any longer."""
+
+    def body(call: Call) -> str:
+        while not call.called_off:
+            pass
+        return "tidied"
+
+    tool = Tool(body, name="t", effect="external", timeout_s=0.05)
+
+    outcome = bodies.run_sync(tool, Call("r1:t-1:c1", tool="t"), {}, WORDS, lambda outcome: None)
+
+    assert Returned("tidied") == outcome
+
+
+def test_a_plain_body_that_is_left_by_a_loop_can_hear_of_it() -> None:
+    """Its thread cannot be stopped, but it may stop by itself."""
+    ended = threading.Event()
+
+    def body(call: Call) -> None:
+        while not call.called_off:
+            pass
+        ended.set()
+
+    tool = Tool(body, name="t", effect="external", timeout_s=0.05)
+
+    outcome, _ = asyncio.run(bodies.run_async(tool, Call("r1:t-1:c1", tool="t"), {}, WORDS, lambda outcome: None))
+
+    assert (bodies.timed_out(tool), True) == (outcome, ended.wait(20))

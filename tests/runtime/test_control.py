@@ -5,9 +5,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import clew
+from clew.core.canon import fingerprint
 from clew.runtime.control import POLL_S
 from clew.stores.base import Command, CommandAnswer
 from tests.disk.living import living
@@ -358,7 +360,7 @@ def test_signals_beside_a_loop_reach_the_plain_agent_only_through_its_gate(
 
 
 def test_an_aborted_run_has_aborting_on_disk_first(tmp_path: Path) -> None:
-    """In this order, whoever kills it in between."""
+    """Contract #8, W18: in this order, whoever kills it in between."""
     with living(ASYNC, tmp_path / ".clew", "SIGINT", "SIGINT") as process:
         process.ends()
 
@@ -387,3 +389,19 @@ def test_elsewhere_than_in_the_main_thread_signals_are_left_alone() -> None:
 
     assert "completed" == asyncio.run(run())
     assert "run_id_conflict" == code_of(home.run_sync, clew.agent(name="orders")(lambda run, prompt: 1), run_id=RUN)
+
+
+@pytest.mark.parametrize("kind", ["pause", "abort", "settle"])
+def test_what_a_command_says_is_recorded_without_secrets(kind: str) -> None:
+    """C125: its sender knew nothing of the agent's own secrets; its id stays bound to what was sent."""
+    home, store = mortal_home()
+    told: dict[str, Any] = {"evidence": [{"kind": "text", "text": "hunter2-and-more"}], "result": ["hunter2-and-more"]}
+    sent = Command(1, "c-1", RUN, kind, "bob", "hunter2-and-more", {"call": "post-1", "outcome": "happened", **told})
+    agent = agent_of(posting(home, sent))
+    agent.secrets = ("hunter2-and-more",)
+    home.run_sync(agent, run_id=RUN)
+    recorded = events_of(home, "control")[0]
+
+    assert "[redacted:configured]" == recorded["command"]["reason"]
+    assert b"hunter2" not in store.raw(RUN)
+    assert fingerprint(msgspec.to_builtins(sent)) == recorded["fingerprint"]

@@ -449,6 +449,7 @@ class Strike(CrashPoint):
     """While one append is on its way to the disk, a task is cancelled."""
 
     task: "asyncio.Task[Any] | None" = None
+    cancelled = False
 
     def take(self, batch: Batch) -> Batch | None:
         self.appends.append(batch)
@@ -456,7 +457,7 @@ class Strike(CrashPoint):
             struck = threading.Event()
             self.task.get_loop().call_soon_threadsafe(self._strike, self.task, struck)
             assert struck.wait(30)
-            self.struck = True
+            self.cancelled = True
         return None
 
     def _strike(self, task: "asyncio.Task[Any]", struck: threading.Event) -> None:
@@ -481,7 +482,9 @@ def test_a_run_that_is_cancelled_during_an_append_keeps_it() -> None:
         if not scene.state.ended:
             scene.resume(agent)
 
-        assert (True, "completed", {"a": 1, "b": 1}) == (point.struck, scene.state.state, scene.bank.orders), at_append
+        assert (True, "completed", {"a": 1, "b": 1}) == (point.cancelled, scene.state.state, scene.bank.orders), (
+            at_append
+        )
 
 
 def test_a_call_that_is_cancelled_during_an_append_is_as_it_was_recorded() -> None:

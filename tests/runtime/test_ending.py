@@ -1,5 +1,11 @@
 """How a leg ends: completed, paused or failed, and what is said of it."""
 
+import asyncio
+import os
+import queue
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -251,3 +257,28 @@ def test_a_row_begins_with_the_effect_that_needs_somebody() -> None:
     told = row(scribe.state)
 
     assert (["pay", "charge", "charge"], 4) == ([effect["tool"] for effect in told["waiting"]], told["waitingCount"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in procfs")
+def test_an_aborted_run_names_what_it_could_not_stop(tmp_path: Path) -> None:
+    """A tool of the user's started a process and forgot it: the run has failed, and its effect may yet come."""
+    home, run_id, begun = clew.Home(tmp_path / ".clew"), f"leaky-{os.getpid()}", queue.SimpleQueue[Any]()
+
+    async def leak(call: clew.Call) -> None:
+        marked = {**os.environ, "CLEW_CALL": f"{call.key}#{call.attempt}"}
+        begun.put(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=marked))
+        await asyncio.Event().wait()
+
+    async def work(run: clew.Run, prompt: Any) -> None:
+        await run.call(clew.Tool(leak, effect="external"))
+
+    leg = threading.Thread(target=lambda: home.run_sync(work, run_id=run_id, signals=False))
+    leg.start()
+    with begun.get(timeout=30) as process:
+        home.abort(run_id, by="ann", reason="enough")
+        leg.join(30)
+        row = home.reader.row(run_id)
+        process.kill()
+
+    assert ("failed", "aborted") == (row["state"], row["reason"])
+    assert f"could be stopped; {run_id}:leak-1:c1#1: pid {process.pid} (" in row["message"]

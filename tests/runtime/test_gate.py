@@ -561,7 +561,8 @@ def test_arguments_that_are_not_json_are_refused_with_their_path_before_anything
 
     result = scene.run(agent_of(way, script, tool))
 
-    assert (["value_not_json", "$.order.lines[1]"], [], []) == (result.output, scene.bank.paid, scene.said("tool_call"))
+    calls = scene.said("tool_call")
+    assert (["value_not_json", "args.order.lines[1]"], [], []) == (result.output, scene.bank.paid, calls)
 
 
 def test_arguments_too_large_for_a_record_are_refused_and_the_run_goes_on() -> None:
@@ -870,7 +871,7 @@ def test_a_result_that_is_no_json_is_kept_as_what_it_looks_like(way: str) -> Non
 
 @ways
 def test_the_start_is_on_disk_before_the_body_runs(way: str) -> None:
-    """Promise 5; the bank looks into the bytes at each payment."""
+    """Promise 5, contract #134; the bank looks into the bytes at each payment."""
     scene = Scene()
     pay = paying(scene, way)
 
@@ -928,7 +929,7 @@ def test_an_open_effect_has_closed_the_gate_before_its_call_counts_as_ended() ->
 
     def script(run: Any) -> Any:
         gate = run._gate
-        gate.on_close = lambda: seen.append((gate.in_flight, gate.closing is not None))
+        gate.wake_by(lambda: seen.append((gate.flights.count, gate.closing is not None)))
         yield run.call(pay)
 
     scene.run(agent_of("plain", script, pay))

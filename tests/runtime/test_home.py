@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import clew
 from clew.core.records import Record
-from clew.runtime.home import find_home
+from clew.runtime.finding import find_home
 from clew.testing.clock import SetClock
 from tests.core.journals import EXAMPLES
 from tests.disk.living import living
@@ -412,7 +413,7 @@ def test_what_is_written_is_watched_from_the_first_record_on() -> None:
     """A face that shows progress sees what is durable, and nothing else."""
     home = clew.Home.memory()
     seen: list[Record] = []
-    home.run_sync(ANSWERS, run_id=RUN, watch=seen.append)
+    home.run_sync(ANSWERS, run_id=RUN, on_record=seen.append)
 
     assert kinds_of(records_of(home)) == kinds_of(seen)
 
@@ -432,3 +433,57 @@ def test_a_workspace_is_recorded_and_the_same_at_resume(tmp_path: Path) -> None:
 
     assert [os.path.realpath(tmp_path / "work")] * 2 == places
     assert "work" == state_of(home).start["workspace"]
+
+
+def test_a_copied_home_goes_on_once_a_person_has_said_so(tmp_path: Path) -> None:
+    """Until then each door that would write is shut, and each that looks is open."""
+    clew.Home(tmp_path / ".clew").run_sync(agent(lambda run, prompt: 1 // 0), run_id=RUN)
+    shutil.copytree(tmp_path / ".clew", tmp_path / "copy")
+    home = clew.Home(tmp_path / "copy", takeover="operator")
+    if home.checkup().survey.standing != "copy":
+        pytest.skip("this file system has nothing that tells a home from its copy")
+
+    shut = [
+        code_of(home.resume_sync, RUN, ANSWERS), code_of(home.abort, RUN, **WHO), code_of(home.pause, RUN, **WHO),
+        code_of(home.unlock, RUN, nonce="n", **WHO), code_of(home.accept_loss, RUN, **WHO),
+        code_of(home.settle, RUN, clew.GiveUp(), **WHO), code_of(home.ensure_sync, ANSWERS, run_id=RUN),
+    ]  # fmt: skip
+    seen = (home.result(RUN).operation.state, len(list(home.runs())), home.verify(RUN)["state"])
+    home.unlock_copy(**WHO)
+
+    assert {"home_copied"} == set(shut)
+    assert ("paused", 1, "paused") == seen
+    assert "completed" == home.resume_sync(RUN, ANSWERS).operation.state
+
+
+@pytest.mark.parametrize("who", [{"by": "", "reason": "moved"}, {"by": "ann", "reason": " "}])
+def test_a_copy_is_freed_by_somebody_for_a_reason(tmp_path: Path, who: dict[str, str]) -> None:
+    """As every word that stands for a proof."""
+    home = clew.Home(tmp_path / ".clew")
+    home.run_sync(ANSWERS, run_id=RUN)
+
+    assert "review_incomplete" == code_of(home.unlock_copy, **who)
+
+
+def test_a_home_in_memory_is_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whatever home lies in the current folder is not meant."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".clew" / "runs").mkdir(parents=True)
+    (tmp_path / ".clew" / "home.json").write_text("{", "utf-8")
+
+    assert "nothing_to_unlock" == code_of(clew.Home.memory().unlock_copy, **WHO)
+    assert "{" == (tmp_path / ".clew" / "home.json").read_text("utf-8")
+
+
+def test_a_copied_home_can_be_freed_while_it_is_open(tmp_path: Path) -> None:
+    """A service that was started on a backup need not be started again."""
+    clew.Home(tmp_path / ".clew").run_sync(ANSWERS, run_id=RUN)
+    shutil.copytree(tmp_path / ".clew", tmp_path / "copy")
+    home = clew.Home(tmp_path / "copy")
+    home.run_sync(agent(lambda run, prompt: 1 // 0), run_id="new")
+    if home.checkup().survey.standing != "copy":
+        pytest.skip("this file system has nothing that tells a home from its copy")
+    before = code_of(home.resume_sync, "new", ANSWERS)
+    home.unlock_copy(**WHO)
+
+    assert ("home_copied", "completed") == (before, home.resume_sync("new", ANSWERS).operation.state)

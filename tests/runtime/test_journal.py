@@ -127,9 +127,12 @@ def test_a_start_asks_once_more_when_its_turn_has_come() -> None:
     journal.check_start = check
 
     async def main() -> list[str]:
-        first = asyncio.ensure_future(journal.append_from_loop([said("one")], starts=True))
+        async def one_and_close() -> None:
+            await journal.append_from_loop([said("one")], starts=True)
+            closed.set()
+
+        first = asyncio.ensure_future(one_and_close())
         second = asyncio.ensure_future(journal.append_from_loop([said("two")], starts=True))
-        first.add_done_callback(lambda _: closed.set())
         await asyncio.wait([first, second])
         await journal.append_from_loop([said("three")])
         return [type(second.exception()).__name__]

@@ -2,15 +2,17 @@
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 import clew
+from clew.core.calls import CallState
 from clew.core.redact import Redactor
 from clew.core.review import CannotTell, DidNotHappen, Happened
 from clew.runtime.bodies import recordable
-from clew.runtime.living import is_running, running, running_here
+from clew.runtime.living import alive, is_running, not_over, running, running_here
 from tests.runtime.scene import RUN, Scene, agent_of
 
 KEY = "r1:pay-1:c1"
@@ -102,3 +104,53 @@ def test_a_later_leg_waits_for_a_body_of_an_earlier_one() -> None:
     slow.done.wait(20)
 
     assert [("wait", "process_alive")] == waiting
+
+
+class Machine:
+    """Processes that are said to live; nothing runs here."""
+
+    def __init__(self, living: Mapping[str, str] | None = None) -> None:
+        self.asked: list[str] = []
+        self._living = living or {}
+
+    def living(self, run_id: str) -> Mapping[str, str]:
+        self.asked.append(run_id)
+        return self._living
+
+    def run(self, order: Any, stop: Any) -> Any:
+        raise AssertionError(order)
+
+
+def call_of(status: str, attempt: int = 1) -> CallState:
+    """A call of which this is known."""
+    return CallState("pay-1", "c1", KEY, "pay", "turn-0", "f" * 64, 1, attempt=attempt, status=status)
+
+
+@pytest.mark.parametrize(
+    ("status", "asked"), [("started", ["r1"]), ("unknown", ["r1"]), ("committed", []), ("", []), ("not_started", [])]
+)
+def test_the_machine_is_looked_through_for_open_calls_alone(status: str, asked: list[str]) -> None:
+    """A thousand replayed calls must not read the whole process table a thousand times."""
+    machine = Machine()
+
+    alive(machine, [call_of(status)], Redactor(()))
+
+    assert asked == machine.asked
+
+
+def test_a_living_process_is_told_without_secrets() -> None:
+    """What a command was given stands in its name, and the plan stands in the journal."""
+    machine = Machine({f"{KEY}#1": "pid 7 (curl -u hunter22)"})
+
+    assert {f"{KEY}#1": "pid 7 (curl -u [redacted:configured])"} == alive(
+        machine, [call_of("started")], Redactor(["hunter22"])
+    )
+
+
+def test_only_these_calls_attempts_are_not_over() -> None:
+    """An earlier attempt was settled, another run's body is not this run's business."""
+    machine = Machine({f"{KEY}#1": "pid 7", f"{KEY}#2": "pid 8"})
+    with running("other:pay-1:c1", 1):
+        found = not_over(machine, [call_of("started", 2)], Redactor(()))
+
+    assert {f"{KEY}#2": "pid 8"} == found

@@ -1,20 +1,29 @@
 """From an agent and a run id to an open leg: what is recorded of a start, what a resume is refused for."""
 
 import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import clew
+from clew.core.compose import Move
 from clew.core.resume import Facts, is_resumable
 from clew.runtime.opening import agent_path, code_digest, input_fingerprint, recorded_budget, relative
-from clew.stores.memory import MemoryBlobStore
+from clew.stores.base import Workspace
+from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.testing.clock import SetClock
+from tests.histories import facts, started
 from tests.runtime.stage import (
     RUN,
     WHO,
     Bank,
+    Forger,
     code_of,
     dies,
     mortal_home,
@@ -72,7 +81,7 @@ def test_an_id_is_never_given_twice() -> None:
 
 
 def test_an_input_is_fingerprinted_by_its_text_or_its_canonical_form() -> None:
-    """The examples of the format hash the bare text; an object must not depend on the order of its members."""
+    """Contract #109: the whole hash of the bare text; an object must not depend on the order of its members."""
     assert hashlib.sha256(b"go").hexdigest() == input_fingerprint("go")
     assert input_fingerprint({"a": 1, "b": 2}) == input_fingerprint({"b": 2, "a": 1})
 
@@ -116,11 +125,15 @@ def test_a_path_is_recorded_relative_where_it_can_be(tmp_path: Path, path: str, 
 def test_a_leg_that_cannot_get_its_gate_lets_the_run_go() -> None:
     """An exception between birth and agent must not leave a lock behind."""
     home, _ = mortal_home()
-    agent = payer(Bank().tool(), "1")
-    agent.secrets = (5,)  # type: ignore[assignment]  # what a careless author gives
-    with pytest.raises((TypeError, clew.ClewError, AttributeError)):
+    agent, parts = payer(Bank().tool(), "1"), home._parts
+
+    def missing(path: str) -> Workspace:
+        raise FileNotFoundError(path)
+
+    home._parts = msgspec.structs.replace(parts, workspaces=missing)
+    with pytest.raises(FileNotFoundError):
         home.run_sync(agent, run_id=RUN)
-    agent.secrets = ()
+    home._parts = parts
 
     result = home.resume_sync(RUN, agent)
 
@@ -148,6 +161,26 @@ def test_a_changed_configuration_is_refused_and_named(declared: dict[str, Any], 
 
     assert ("resume_config_mismatch", changed) == (caught.value.code, caught.value.facts["changed"])
     assert before == len(records_of(home))
+
+
+@pytest.mark.parametrize("before", [None, {"mode": "FULL"}])
+def test_how_a_run_is_watched_is_no_configuration(before: Any) -> None:
+    """Contract #105: who turns telemetry on or off between two legs changes nothing that the run does."""
+    watched = {} if before is None else {"telemetry": before}
+    home, bank, _ = paused(config={"model": "x", **watched})
+
+    result = home.resume_sync(RUN, raising(bank.tool(), config={"model": "x", "telemetry": {"mode": "DISABLED"}}))
+
+    assert ("agent_error", 1) == (result.reason, bank.orders["1"])
+
+
+def test_only_the_member_telemetry_of_a_configuration_is_left_out() -> None:
+    """Contract #105: what a tool was told under the same word, one level deeper, is the author's own."""
+    home, bank, _ = paused(config={"model": {"telemetry": 1}})
+
+    code = code_of(home.resume_sync, RUN, raising(bank.tool(), config={"model": {"telemetry": 2}}))
+
+    assert "resume_config_mismatch" == code
 
 
 def test_an_accepted_configuration_is_a_recorded_waiver() -> None:
@@ -298,3 +331,38 @@ def test_resumable_and_plan_are_one_judgement(deaths: int) -> None:
     plan = home.plan(RUN) if not state_of(home).ended else None
 
     assert (plan is not None and not plan.blocked) is is_resumable(state_of(home), Facts(SetClock().now_ms()))
+
+
+# What an abort did not stop.
+
+ABORTED = f"aborted-{os.getpid()}"
+"""No other run on this machine is called so: processes are looked for by it."""
+FINISHING = {
+    "resume": lambda home: home.resume_sync(ABORTED, payer(Bank().tool(), "1"), signals=False),
+    "abort": lambda home: home.abort(ABORTED, **WHO),
+    "settle": lambda home: home.settle(ABORTED, clew.DidNotHappen(), **WHO),
+    "unlock": lambda home: home.unlock(ABORTED, nonce="forged", **WHO),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in procfs")
+@pytest.mark.parametrize("finish", FINISHING.values(), ids=FINISHING)
+def test_who_finishes_an_abort_names_what_lives(finish: Callable[[clew.Home], Any]) -> None:
+    """The abort died before its end was written; whoever writes it must not leave out that an effect may yet come."""
+    agent, call = payer(Bank().tool(), "1"), facts(1, run_id=ABORTED)
+    store = MemoryRunStore()
+    forger = Forger(store, agent, ABORTED, pid=1 << 30, startTick=1)
+    store.implant(ABORTED, forger.say(*started(call)).say(Move("REQUEST_ABORT", "enough")).data)
+    home = clew.Home(".clew", takeover="operator", store=store, blobs=MemoryBlobStore())
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print('up', flush=True); input()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "CLEW_CALL": f"{call.key}#1"},
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        finish(home)
+        process.kill()
+    row = home.reader.row(ABORTED)
+
+    assert ("failed", "aborted", True) == (row["state"], row["reason"], f"pid {process.pid} (" in row["message"])

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from clew.core.records import Record
 from clew.errors import UsageError
 from clew.runtime.ending import Policy
 from clew.runtime.orders import orders_of, say
+from tests.histories import Scribe, read
 
 
 @pytest.mark.parametrize(("on_error", "on_limit"), [("fail", "pause"), ("pause", "fail"), ("pause", "pause")])
@@ -37,3 +39,22 @@ def test_the_word_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     say("pausing")
 
     assert ("", "clew: pausing\n") == tuple(capsys.readouterr())
+
+
+def test_nobody_is_told_of_records_whose_caller_did_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody listens to the log either; a plain call pays for nothing."""
+    monkeypatch.setattr("clew.runtime.logs._heard", lambda: False)
+
+    assert orders_of("pause", "pause", False, None, None).watch is None
+
+
+def test_a_caller_that_asked_is_told() -> None:
+    """With its own function, guarded."""
+    seen: list[Record] = []
+    watch = orders_of("pause", "pause", False, None, seen.append).watch
+    assert watch is not None
+
+    record = read(Scribe().born().data)[0][0]
+    watch(record)
+
+    assert [record] == seen

@@ -32,6 +32,20 @@ def test_inside_a_step_the_path_is_the_steps() -> None:
     assert Place("r1", "plan-1") == place
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_inside_a_tool_the_place_is_of_its_attempt(way: str) -> None:
+    """A line that is logged there is found again by the effect's key."""
+    scene, places = Scene(), list[Place | None]()
+    pay = paying(scene, way, lambda: places.append(HERE.get()))
+
+    def script(run: Any) -> Any:
+        yield run.call(pay, order="a")
+
+    scene.run(agent_of(way, script, pay))
+
+    assert [Place("r1", in_tool=True, key="r1:pay-1:c1", attempt=1)] == places
+
+
 def in_thread(work: Any) -> Any:
     """What a thread of the agent's own says."""
     told: list[Any] = []

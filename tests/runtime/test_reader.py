@@ -167,6 +167,37 @@ def test_a_row_comes_from_the_journal_when_the_head_is_behind_or_says_nothing(ch
     assert ("completed", "orders") == tuple(next(home.runs())[name] for name in ("state", "agent"))
 
 
+def test_a_long_journal_is_not_read_to_its_end_for_a_list() -> None:
+    """One run of gigabytes must not hold up the list of all others; what the row does not know it says."""
+    home, _ = mortal_home()
+    home.run_sync(clew.agent(name="orders")(lambda run, prompt: 1), run_id=RUN)
+    store: Any = home.reader.store
+    journal = store._journals[RUN]
+    whole = len(journal.data)
+    journal.head = Head(1, "", 700, {**journal.head.row, "state": "running", "agent": "from the head"})
+    behind = home.reader.row(RUN, listed=700)
+    journal.head = None
+    beginning = home.reader.row(RUN, listed=16)
+    short = home.reader.row(RUN, listed=whole)
+
+    assert [
+        ("from the head", "running", whole - 700),
+        ("orders", "accepted", whole - 1),
+        ("orders", "completed", None),
+    ] == [(row["agent"], row["state"], row.get("unreadBytes")) for row in (behind, beginning, short)]
+
+
+def test_a_snapshot_can_be_passed_on_without_being_kept() -> None:
+    """The same members and the same values, its long lists one entry after another."""
+    home = open_run()
+    seen = home.reader.see(RUN)
+    unrolled = home.reader.unrolled(seen)
+    read = {name: list(value) if isinstance(value, Iterator) else value for name, value in unrolled.items()}
+
+    assert home.reader.account(RUN) == read
+    assert (list(home.reader.account(RUN)), []) == (list(unrolled), home.reader.outline(seen)["effects"])
+
+
 def test_a_row_shows_what_an_effect_was_about() -> None:
     """Which payment it is, a person reads from its arguments."""
     home = open_run()
@@ -199,7 +230,7 @@ def looks(home: clew.Home, run: str) -> Iterator[object]:
     yield home.plan(run)
     yield home.verify(run)
     yield list(home.reader.records(run))
-    yield home.reader.effects(home.reader.see(run).state)
+    yield list(home.reader.effects(home.reader.see(run).state))
 
 
 def test_readers_leave_every_byte_and_time(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_foreign_run_is_not_continued() -> None:
 
 @pytest.mark.parametrize("kept", [1, 40, 300, 700])
 def test_a_torn_end_is_kept_and_named_in_the_legs_first_record(kept: int) -> None:
-    """Promise 6: what is cut is never lost, and the journal itself says that it was cut."""
+    """Promise 6, contract #20, W8: what is cut is never lost, and the journal itself says that it was cut."""
     home, store = mortal_home()
     store.die_at(2, kept)
     agent = payer(Bank().tool(), "1")

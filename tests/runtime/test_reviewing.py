@@ -38,6 +38,17 @@ def test_nobody_settles_without_a_reason(by: str, reason: str) -> None:
     assert "review_incomplete" == code_of(Said, by, reason)
 
 
+def test_what_a_person_says_is_kept_without_what_looks_like_a_secret() -> None:
+    """C125: the token that was used to look it up is often on the clipboard; who and why stay readable."""
+    token = "gh" + "p_" + "a1B2c3D4e5F6" * 3
+    said = Said("ann", f"seen with {token}", (f"curl -H {token}",))
+    verdict = as_json(clew.Happened({"with": token}))
+
+    assert ("ann", "seen with [redacted:github-token]") == (said.by, said.reason)
+    assert [{"kind": "text", "text": "curl -H [redacted:github-token]"}] == said.recorded()
+    assert clew.Happened({"with": "[redacted:github-token]"}) == verdict
+
+
 @pytest.mark.parametrize("name", [None, "", "pay-1", "c1", facts(1).key])
 def test_the_only_open_effect_needs_no_name_and_has_three(name: str | None) -> None:
     """What `clew show` prints of an effect can be copied, whichever part it is."""

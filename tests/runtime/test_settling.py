@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.records import Batch
 from clew.runtime.commanding import send
 from clew.runtime.reviewing import Said
 from clew.stores.memory import MemoryRunStore
@@ -48,7 +49,7 @@ async def orders(run, prompt):
     async with run.group() as group:
         group.call(fails)
         group.call(waits)
-result = home.run_sync(orders, run_id="orders-1", watch=watch)
+result = home.run_sync(orders, run_id="orders-1", on_record=watch)
 print(result.operation.state, result.reason, flush=True)
 """
 
@@ -148,6 +149,46 @@ def test_a_contradicting_second_settlement_is_refused_and_writes_nothing() -> No
     code = code_of(home.settle, RUN, clew.DidNotHappen(), call="pay-1", **WHO)
 
     assert ("review_conflict", before) == (code, len(records_of(home)))
+
+
+class Full:
+    """A writer whose disk has no room from its second append on; otherwise the writer it wraps."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+        self._appends = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    def append(self, batch: Batch, *, starts_effect: bool = False) -> int:
+        self._appends += 1
+        if self._appends > 1:
+            raise clew.Storage("there is no room", code="disk_full", next="Make room.")
+        return int(self._writer.append(batch, starts_effect=starts_effect))
+
+
+class FullStore(MemoryRunStore):
+    """A store on a disk that fills up once a leg has been opened."""
+
+    full = False
+
+    def open(self, run_id: str, *, wait_s: float = 2.0, ignore_head: bool = False) -> Any:
+        writer = super().open(run_id, wait_s=wait_s, ignore_head=ignore_head)
+        return Full(writer) if self.full else writer
+
+
+def test_a_settlement_that_the_disk_does_not_take_says_that_the_disk_is_full() -> None:
+    """Closing the leg fails as well then; that it did must not be what the person is told."""
+    store, bank = FullStore(), Bank()
+    home = clew.Home(".clew", takeover="operator", store=store, clock=SetClock())
+    bank.fates = ["fails before"]
+    home.run_sync(payer(bank.tool(), "1"), run_id=RUN)
+    store.full = True
+
+    code = code_of(home.settle, RUN, clew.DidNotHappen(), **WHO)
+
+    assert ("disk_full", []) == (code, events_of(home, "effect_review"))
 
 
 def test_a_settlement_is_a_leg_of_its_own() -> None:

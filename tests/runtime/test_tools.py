@@ -3,6 +3,7 @@
 import functools
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import date
 from typing import Any
 
 import pytest
@@ -284,6 +285,23 @@ def test_what_the_author_declared_is_the_fingerprint() -> None:
 
     assert base == same
     assert [["agent"], ["config"], ["policy"]] == changed
+
+
+def test_a_configuration_is_what_a_record_can_hold() -> None:
+    """A tuple or a date in it is common, and must count the same in the next process, which may read it from JSON."""
+    said = Agent(agent_body, name="a", config={"models": ("x", "y"), "since": date(2026, 11, 29)})
+    read = Agent(agent_body, name="a", config={"models": ["x", "y"], "since": "2026-11-29"})
+
+    assert said.fingerprint() == read.fingerprint()
+
+
+@pytest.mark.parametrize(("config", "path"), [({"x": [object()]}, "config.x[0]"), ({"n": float("nan")}, "config.n")])
+def test_a_configuration_that_no_record_can_hold_is_refused_where_it_is_declared(config: Any, path: str) -> None:
+    """Not when the first run begins, and with the place of what is wrong."""
+    with pytest.raises(UsageError) as caught:
+        Agent(agent_body, name="a", config=config)
+
+    assert ("value_not_json", path) == (caught.value.code, caught.value.facts["path"])
 
 
 def test_any_function_is_an_agent() -> None:

@@ -67,6 +67,15 @@ def test_a_persons_word_frees_the_run_and_is_journaled_with_the_evidence() -> No
     assert ["resume", "leg_ended"] == kinds_of(records_of(home))[-2:]
 
 
+def test_a_persons_word_is_journaled_without_what_looks_like_a_secret() -> None:
+    """C125: the evidence is often a command line that was pasted whole."""
+    home = elsewhere()
+
+    home.unlock(RUN, nonce="forged", by="ann", reason="curl -H " + "gh" + "p_" + "a1B2c3D4e5F6" * 3)
+
+    assert "curl -H [redacted:github-token]" == resumes_of(home)[0]["lockProof"][-1]["fact"]
+
+
 def test_an_unlocked_run_goes_on() -> None:
     """The whole way: refused, unlocked, resumed."""
     home = elsewhere()

@@ -1,17 +1,17 @@
-"""Stores for the tests, each with a way to put raw bytes in and take them out, and a hand that writes journals."""
+"""Our stores for the tests, each with a way to put raw bytes in and take them out, and plugged into the public kit."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from clew.core.chain import genesis
-from clew.core.codec import encode_append
-from clew.core.records import Batch, Draft, Head, Kind, Record
 from clew.errors import ClewError, Corrupt
-from clew.stores.base import Reading, RunStore, RunWriter, Tail
+from clew.stores.base import RunStore
 from clew.stores.jsonl import FileRunStore
 from clew.stores.memory import MemoryRunStore
+from clew.testing import RunStoreLab, failing_call
+from clew.testing.storelab import TIME, Hand, go_on, read_all
 
-TIME = "2026-11-29T14:00:00.000Z"
+__all__ = ["TIME", "FileLab", "Hand", "Lab", "MemoryLab", "files_lab", "go_on", "memory_lab", "read_all", "verdict"]
 
 
 class Lab(Protocol):
@@ -58,39 +58,40 @@ class MemoryLab:
         return self.store.raw(run_id)
 
 
-class Hand:
-    """Encodes the appends of one run, each behind the one before."""
-
-    def __init__(self, run_id: str = "r1", sequence: int = 0, chain: str = "") -> None:
-        self.run_id = run_id
-        self.sequence = sequence
-        self.chain = chain or genesis(run_id)
-
-    def batch(self, *payloads: dict[str, Any], kind: Kind = "event") -> Batch:
-        ids = [f"n-{self.sequence + i}" for i in range(len(payloads))]
-        batch = encode_append(
-            self.run_id,
-            after=self.sequence,
-            chain=self.chain,
-            drafts=[Draft(kind, payload) for payload in payloads],
-            timestamp=TIME,
-            event_ids=ids,
-        )
-        self.sequence, self.chain = batch.last, batch.chain
-        return batch
-
-    def start(self, store: RunStore, nonce: str = "n1", **changes: Any) -> Batch:
-        """The first append: a leg of this process, unless changed."""
-        leg = {"number": 1, "nonce": nonce, "purpose": "run", **store.identity(), "version": "0.1.0", **changes}
-        return self.batch({"leg": leg}, kind="start")
-
-    def head(self, size_bytes: int = 0) -> Head:
-        return Head(self.sequence, self.chain, size_bytes, {})
+def memory_lab() -> RunStoreLab:
+    """Our memory, plugged into the public kit as any store is."""
+    memory = MemoryRunStore()
+    return RunStoreLab(
+        lambda: memory,
+        raw=memory.raw,
+        implant=memory.implant,
+        fail=memory.failing,
+        cannot={"elsewhere": "it lives in the memory of one process"},
+    )
 
 
-def read_all(reading: Reading) -> tuple[list[Record], Tail]:
-    records = [record for record, _ in reading]
-    return records, reading.tail
+def files_lab(folder: Path) -> RunStoreLab:
+    """Our files, plugged into the public kit as any store is."""
+    root = folder / ".clew"
+    return RunStoreLab(
+        lambda: FileRunStore(root),
+        raw=lambda run_id: (root / "runs" / f"{run_id}.jsonl").read_bytes(),
+        implant=partial(_rewrite, root / "runs"),
+        fail=lambda step: failing_call("write") if step == "write" else failing_call("fsync", "fdatasync"),
+        elsewhere=f"""
+from pathlib import Path
+from clew.stores.jsonl import FileRunStore
+store = FileRunStore(Path({str(root)!r}))""",
+    )
+
+
+def _rewrite(runs: Path, run_id: str, data: bytes) -> None:
+    """In place, and never through a length of zero: some file systems then wait for the device."""
+    runs.mkdir(parents=True, exist_ok=True)
+    path = runs / f"{run_id}.jsonl"
+    with path.open("r+b" if path.exists() else "wb") as journal:
+        journal.write(data)
+        journal.truncate()
 
 
 def verdict(lab: Lab, run_id: str) -> tuple[Any, ...]:
@@ -102,13 +103,3 @@ def verdict(lab: Lab, run_id: str) -> tuple[Any, ...]:
     except ClewError as error:
         return (error.code,)
     return [record.sequence for record in records], tail
-
-
-def go_on(writer: RunWriter) -> Hand:
-    """Read, repair and adopt as a new leg does; returns the hand for what follows."""
-    reading = writer.read()
-    last = [record for record, _ in reading][-1]
-    writer.repair(reading.tail, last.sequence + 1)
-    hand = Hand(writer.run_id, last.sequence, last.chain or "")
-    writer.adopt(hand.sequence, hand.chain)
-    return hand

@@ -1,6 +1,7 @@
 """Blobs as files: one name, one content, checked whenever it is read."""
 
 import hashlib
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,16 @@ def test_a_linked_blob_is_refused(blobs: FileBlobStore, path: Path, tmp_path: Pa
 
     with pytest.raises(Refused):
         blobs.get(DIGEST)
+
+
+def test_looking_whether_a_blob_is_whole_does_not_load_it(blobs: FileBlobStore) -> None:
+    """`clew verify` looks at each of them, and one may be longer than the memory (C22)."""
+    digest = blobs.put(b"x" * (24 << 20))
+    tracemalloc.start()
+    try:
+        whole = blobs.has(digest)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert (True, True) == (whole, peak < 4 << 20)

@@ -76,7 +76,7 @@ def test_the_layout_is_the_documented_one(lab: FileLab, writer: FileRunWriter, h
     found = sorted(str(path.relative_to(lab.root)) for path in lab.root.rglob("*"))
 
     inbox = ["runs/r1/inbox", "runs/r1/inbox/c1.answer.json", "runs/r1/inbox/c1.json"]
-    assert found == [".gitignore", "runs", "runs/r1", "runs/r1.jsonl", "runs/r1/head.json", *inbox]
+    assert found == [".gitignore", "home.json", "runs", "runs/r1", "runs/r1.jsonl", "runs/r1/head.json", *inbox]
 
 
 def test_folders_and_files_are_for_their_user_alone(lab: FileLab, writer: FileRunWriter, hand: Hand) -> None:
@@ -139,7 +139,7 @@ def test_readers_leave_every_byte_and_time(lab: FileLab, writer: FileRunWriter, 
 
 
 def test_reading_takes_no_lock(lab: FileLab, writer: FileRunWriter) -> None:
-    """A screen that shows a run must not keep its writer out."""
+    """Contract #20 as DESIGN §13 has it, W7: a screen that shows a run must not keep its writer out."""
     writer.close()
     reading = iter(lab.store.read("r1"))
     next(reading)
@@ -164,7 +164,7 @@ def test_a_damaged_head_refuses_the_run(lab: FileLab, writer: FileRunWriter, han
 
 
 def test_a_journal_that_vanishes_while_it_is_read_is_a_typed_error(lab: FileLab, writer: FileRunWriter) -> None:
-    """Somebody removed the home under a running screen."""
+    """Contract #42: somebody removed the home under a running screen."""
     reading = lab.store.read("r1")
     lab.path("r1").unlink()
 
@@ -262,7 +262,7 @@ for room in range(0, length, 3):
 
 
 def test_a_write_that_is_short_at_any_length_is_repaired(lab: FileLab, tmp_path: Path) -> None:
-    """A disk that fills up cuts wherever it likes; the writer is dead, the next one goes on behind whole records."""
+    """Contract #42: a disk that fills up cuts wherever it likes; the writer is dead, the next one goes on."""
     said = output_of(SHORT, tmp_path)
 
     assert (set(said), len(said) > 50) == ({"run_state_failed fact_ledger_poisoned True clean"}, True)
@@ -310,7 +310,7 @@ def leg_of(lab: FileLab) -> dict[str, Any]:
 
 
 def test_a_stopped_process_keeps_its_run(lab: FileLab, tmp_path: Path) -> None:
-    """It is not dead, and it would write when it is continued."""
+    """Contract #31, #34, W4: it is not dead, and it would write when it is continued."""
     with living(WRITER, tmp_path) as process:
         process.says()
         process.stop()
@@ -322,7 +322,7 @@ def test_a_stopped_process_keeps_its_run(lab: FileLab, tmp_path: Path) -> None:
 
 
 def test_a_killed_process_frees_its_run_and_is_proved_gone(lab: FileLab, tmp_path: Path) -> None:
-    """The four proofs, with the facts that the journal will quote."""
+    """Contract #33 as DESIGN §13 has it: the four proofs, with the facts that the journal will quote."""
     with living(WRITER, tmp_path) as process:
         process.says()
         before = lab.store.owner_state(leg_of(lab))
@@ -358,7 +358,7 @@ def killed_while_writing(lab: FileLab, folder: Path, appends: int) -> tuple[int,
 
 @pytest.mark.parametrize("appends", [0, 1, 7])
 def test_what_a_killed_writer_acknowledged_is_there(lab: FileLab, tmp_path: Path, appends: int) -> None:
-    """At most one append more, which nobody was told of."""
+    """Contract #51: all of it, and at most one append more, which nobody was told of."""
     acknowledged, records, verdict = killed_while_writing(lab, tmp_path, appends)
 
     assert (acknowledged < records <= acknowledged + 3, verdict) == (True, "clean")

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from clew.errors import Refused
-from clew.stores.refusals import held, require_free, unknown_run
+from clew.stores.refusals import empty_run, held, require_free, unknown_run
 
 
 @pytest.mark.parametrize(("state", "advice"), [("alive", "Wait for that process"), ("stopped", "Continue or end")])
@@ -22,6 +22,13 @@ def test_a_held_run_without_a_leg_is_still_held() -> None:
     error = held("r1", None, "", "elsewhere")
 
     assert str(error) == "run 'r1' is being written by another process"
+
+
+def test_an_empty_file_is_said_to_be_empty() -> None:
+    """C35: "there is no such run" beside a file of that name sends people in a circle."""
+    error = empty_run("r1", "runs/r1.jsonl")
+
+    assert ("unknown_run", "there is no run 'r1': 'runs/r1.jsonl' is empty") == (error.code, error.message)
 
 
 def test_an_id_that_differs_by_case_names_the_one_that_is_there() -> None:

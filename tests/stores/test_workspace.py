@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.disk import files
-from clew.errors import NotFound, Refused
+from clew.errors import NotFound, Refused, Storage
 from clew.stores.workspace import FileWorkspace
 
 
@@ -251,3 +251,46 @@ def test_a_workspace_that_is_not_there_is_not_an_empty_one(tmp_path: Path) -> No
     found = FileWorkspace(tmp_path / "nothing").listing("*", 10)
 
     assert found.unread == (".",)
+
+
+def test_a_search_reads_the_files_that_it_is_given(town: Path) -> None:
+    """By the names that were asked for, wherever their links lead inside."""
+    found = workspace_in(town).search("txt", ["in.txt", "file.txt"], limit=9)
+
+    assert (["in.txt", "file.txt"], 2, False, ()) == (
+        [match["path"] for match in found.matches], found.searched, found.more, found.skipped,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "code"),
+    [
+        ("(", "file.txt", "invalid_pattern"),
+        ("x", "out.txt", "outside_workspace"),
+        ("x", ".git/config", "outside_workspace"),
+    ],
+)
+def test_a_search_that_may_not_be_is_refused(town: Path, pattern: str, path: str, code: str) -> None:
+    """A link that leads out is judged before anything is read."""
+    with pytest.raises(Refused) as caught:
+        workspace_in(town).search(pattern, [path], limit=1)
+
+    assert code == caught.value.code
+
+
+def test_a_search_that_takes_too_long_is_refused(town: Path) -> None:
+    """Nothing else ends a pattern that backtracks."""
+    (town / "work/file.txt").write_text("a" * 64 + "b")
+
+    with pytest.raises(Refused) as caught:
+        workspace_in(town).search("(a|a)*$", ["file.txt"], limit=1, timeout_s=0.5)
+    assert "search_too_slow" == caught.value.code
+
+
+def test_a_search_that_failed_found_nothing_out(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an interpreter to search in, "not found" would be an invention."""
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+
+    with pytest.raises(Storage) as caught:
+        workspace_in(town).search("x", ["file.txt"], limit=1)
+    assert "search_failed" == caught.value.code

@@ -56,6 +56,15 @@ def test_what_nobody_measured_is_not_zero() -> None:
     assert any("tokens not reported, 2 of the turns unmeasured, 1 error answer" in line for line in lines)
 
 
+def test_a_time_over_a_clock_that_was_set_back_says_so() -> None:
+    """C122, promise 9: 0 s would else look like a run that took no time."""
+    metrics = {"toolCalls": 1, "turns": 0, "durationMs": 0, "clockStepped": True}
+
+    lines = page(snapshot(metrics=metrics))
+
+    assert "  so far   1 call, 0 turns; 0.0 s from its first record to its last, while the clock was set back" in lines
+
+
 def test_only_a_completed_run_has_an_output() -> None:
     """What an agent returned behind a closed gate is no success."""
     lines = page(snapshot(operation={"state": "paused"}))

@@ -11,7 +11,7 @@ from tests.views.samples import effect, row, waiting
 
 SHOWN = (
     "accepted", "running", "stopped", "interrupted", "owner_elsewhere", "paused", "aborting", "completed", "failed",
-    "unreadable",
+    "unreadable", "foreign",
 )  # fmt: skip
 SETTLE = "clew settle k3f happened|did-not-happen --by … --reason …"
 PROBE = "clew resume k3f  asks its probe or repeats it, where its tool is declared so"
@@ -49,6 +49,14 @@ def test_every_pause_says_what_to_do_next(reason: str) -> None:
 
     assert 1 == len(steps)
     assert "k3f" in steps[0]
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"), [("running", ["continue it with the program that began it"]), ("finished", [])]
+)
+def test_a_run_of_another_program_is_continued_there(told: str, expected: list[str]) -> None:
+    """No command of clew can do it, so none is advised."""
+    assert expected == next_steps(row("foreign", foreign=told), "k3f")
 
 
 def test_every_command_in_an_advice_exists() -> None:
@@ -108,6 +116,13 @@ def test_a_stopped_process_is_continued_or_ended() -> None:
     steps = next_steps(row("stopped"), "k3f")
 
     assert ["let process 812 go on (kill -CONT 812) or end it"] == steps
+
+
+def test_a_process_that_lives_is_waited_for_before_anything_is_settled() -> None:
+    """What it still does may happen after somebody has said that it did not."""
+    steps = next_steps(row("paused", reason="process_alive", **waiting(effect())), "k3f")
+
+    assert ["wait for it or end it, then clew resume k3f"] == steps
 
 
 def test_an_unreadable_run_is_verified() -> None:

@@ -49,6 +49,16 @@ def test_an_effect_without_a_start_is_not_given_one() -> None:
 
     shown = uncertain(row, WHEN)
 
+    assert "pay order=1042 cents=4200 (no answer)" == shown
+
+
+def test_an_effect_that_was_never_started_says_so() -> None:
+    """Only its receipt can say that, not the absence of a time."""
+    row = effect(status="not_started")
+    del row["startedAt"]
+
+    shown = uncertain(row, WHEN)
+
     assert "pay order=1042 cents=4200 (not started, no answer)" == shown
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.views.plain import When, arguments_text, count_text, duration_text, one_line, value_text
+from clew.views.plain import When, arguments_text, count_text, duration_text, one_line, size_text, value_text
 from tests.views.samples import WHEN
 
 
@@ -120,3 +120,10 @@ def test_the_day_of_now_is_taken_from_the_instant() -> None:
     at = datetime.fromisoformat("2026-11-29T14:00:00Z")
 
     assert WHEN.now_ms == at.timestamp() * 1000
+
+
+def test_a_length_has_the_largest_unit_of_which_there_is_one() -> None:
+    """Nobody counts the digits of bytes."""
+    assert ["1 byte", "1023 bytes", "1.0 KiB", "1.5 MiB", "3.6 GiB"] == [
+        size_text(size) for size in (1, 1023, 1024, 3 << 19, 3_865_470_566)
+    ]

@@ -8,6 +8,7 @@ from clew.views.rows import block, blocks, label, short_names
 from tests.views.samples import WHEN, effect, row, waiting
 
 HEAD = "{}  k3f9x2-261129  settle orders.csv   writer pid 812 on vm: {}; last record 13:54"
+THEIRS = "FOREIGN  k3f9x2-261129  settle orders.csv   another program began it and {}; 3 calls, last record 13:54"
 IDS = st.text(st.sampled_from("abAB1-"), min_size=1, max_size=6).filter(lambda text: text[0] != "-")
 
 
@@ -50,6 +51,9 @@ def test_a_dead_run_reads_as_the_design_promises() -> None:
             row("owner_elsewhere"),
             HEAD.format("OWNER ELSEWHERE", "whether its process still lives cannot be told from here"),
         ),
+        (row("foreign", foreign="finished", reason="succeeded"), THEIRS.format("recorded: finished (succeeded)")),
+        (row("foreign", foreign="running"), THEIRS.format("recorded: running")),
+        (row("foreign", foreign=""), THEIRS.format("did not record how it stands")),
         (row("running", leg=None), "RUNNING  k3f9x2-261129  settle orders.csv   it is running, 3 calls"),
         (
             {"runId": "k3f", "shown": "unreadable", "state": "unreadable", "message": "line 3, byte 812: no JSON"},
@@ -118,3 +122,10 @@ def test_a_short_name_is_three_characters_where_that_suffices() -> None:
     names = short_names(["k3f9x2-261129", "a62pjv-261129"])
 
     assert {"k3f9x2-261129": "k3f", "a62pjv-261129": "a62"} == names
+
+
+def test_a_row_says_what_it_was_not_read_from() -> None:
+    """Else a list of a long run would look as if nothing had happened since its head was written."""
+    lines = block(row("interrupted", unreadBytes=3 << 20), "k3f", WHEN)
+
+    assert "  3.0 MiB of its journal were not read for this list; clew show k3f reads them" in lines

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from clew.core.codec import read_record
-from clew.core.events import KNOWN
+from clew.core.events import KNOWN, ONLY_THEIRS
 from clew.core.records import Kind, Record
 from clew.views.timeline import concerns, line_of, log_lines, progress_line, proof_lines
 from tests.views.samples import WHEN
@@ -48,12 +48,42 @@ def test_every_record_is_a_line(name: str) -> None:
     assert all(line.text for line in lines)
 
 
-@pytest.mark.parametrize("kind", sorted(KNOWN))
+@pytest.mark.parametrize("kind", sorted(KNOWN | ONLY_THEIRS))
 def test_an_event_with_nothing_in_it_still_has_a_line(kind: str) -> None:
     """A reader of another program's journal must not stumble over a member that is not there."""
     line = line_of(event(type=kind))
 
     assert line.text
+
+
+@pytest.mark.parametrize("odd", [None, True, 7, 1.5, "x", [1], {"a": [{}]}], ids=repr)
+@pytest.mark.parametrize("kind", sorted(KNOWN | ONLY_THEIRS))
+def test_an_event_with_other_things_in_it_still_has_a_line(kind: str, odd: object) -> None:
+    """Another program's journal may hold anything where ours holds a list or an object."""
+    members = ("args", "capability", "error", "blob", "evidence", "command", "output", "usage", "text", "stepId")
+
+    line = line_of(event(**{"type": kind, "isError": odd, **dict.fromkeys(members, odd)}))
+
+    assert line.text
+
+
+def test_no_word_of_another_program_is_obeyed_by_a_terminal() -> None:
+    """What reads like a harmless log could otherwise move the cursor and write over it."""
+    evil = "\x1b[2J\n"
+    found = [
+        line_of(event(type="capability_resolved", capability={"effect": evil, "replay": evil})),
+        line_of(event(type=evil, stepId=evil)),
+        line_of(record("finish", outcome={"status": evil, "finishReason": evil, "error": {"message": evil}})),
+        line_of(record("pause", outcome={"finishReason": evil})),
+        line_of(record("start", configName=evil)),
+    ]
+
+    assert all(text.isprintable() for line in found for text in (line.step, line.text, *line.more))
+
+
+def test_the_finish_of_an_old_program_says_its_status() -> None:
+    """CoreMind 0.3 wrote it without an outcome."""
+    assert "finished: succeeded" == line_of(record("finish", status="succeeded")).text
 
 
 @pytest.mark.parametrize("kind", ["start", "resume", "operation", "pause", "finish", "checkpoint", "control"])

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from clew.cli.desk import Desk, login
+from clew.core.codec import strict_json
 from clew.core.ids import split_key
 from clew.core.review import DidNotHappen, GiveUp, Happened, Settlement
 from clew.errors import UsageError
@@ -72,7 +71,7 @@ def _verdict(said: str, result: str | None) -> Settlement:
 
 def _json(text: str) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return strict_json(text.encode("utf-8", "surrogatepass"))
     except ValueError as fault:
         raise UsageError(
             f"--result is not JSON: {fault}",
@@ -118,8 +117,16 @@ def abort(desk: Desk, run: str, *, by: str | None, reason: str) -> int:
     return 0
 
 
-def unlock(desk: Desk, run: str, *, nonce: str, by: str, reason: str) -> int:
-    """Close the leg of an owner that cannot be proven gone, on a person's word."""
+def unlock(desk: Desk, run: str | None, *, nonce: str | None, by: str, reason: str) -> int:
+    """Close the leg of an owner that cannot be proven gone, or free a copied home, on a person's word."""
+    if run is None and nonce is None and desk.options.home is not None:
+        return _unlock_home(desk, by=by, reason=reason)
+    if run is None or nonce is None:
+        raise UsageError(
+            "a run is unlocked by its open leg's nonce, a copied home by its path",
+            code="unlock_incomplete",
+            next="Say clew unlock RUN --nonce N, or clew unlock --home PATH; with --by NAME --reason TEXT.",
+        )
     home = desk.home("operator").require()
     run_id = home.find(run)
     leg = home.reader.see(run_id).state.unclosed_leg
@@ -134,6 +141,14 @@ def unlock(desk: Desk, run: str, *, nonce: str, by: str, reason: str) -> int:
     done = home.unlock(run_id, nonce=nonce, by=by, reason=reason)
     desk.screen.tell(*proof_lines(done["proofs"]))
     _answer(desk, done, f"{run_id} is unlocked: `clew resume {run_id}`")
+    return 0
+
+
+def _unlock_home(desk: Desk, *, by: str, reason: str) -> int:
+    """Let the runs of a copied home go on, on a person's word."""
+    home = desk.home("operator").require()
+    done = home.unlock_copy(by=by, reason=reason)
+    _answer(desk, done, f"{done['path']} is unlocked: what is interrupted in it goes on with `clew resume`")
     return 0
 
 

@@ -5,8 +5,8 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from clew.cli import acting, looking, running
-from clew.cli.desk import attend
+from clew.cli import acting, examining, looking, resuming, running
+from clew.cli.desk import Desk, attend
 from clew.cli.screen import Options, Screen, lenient
 from clew.errors import ClewError, UsageError
 from clew.runtime.recovery import VERSION
@@ -101,11 +101,12 @@ def show(
     return attend(options, lambda desk: looking.show(desk, run, effects=effects, log=log, follow=follow))
 
 
-@app.command(sort_key=3)
+@app.command(sort_key=3, usage="Usage: clew resume RUN|--all [OPTIONS]")
 def resume(
-    run: str,
+    run: str | None = None,
     /,
     *,
+    every: Annotated[bool, Parameter(name="--all", negative="", show_default=False)] = False,
     dry_run: Annotated[bool, Switch] = False,
     agent: str | None = None,
     max_calls: int | None = None,
@@ -124,10 +125,16 @@ def resume(
     Takes a run over from a process that is provably gone, and prints the proof. Finds the agent where the run recorded
     it.
 
+    With --all every run that can go on, the oldest first; one that fails does not keep the next from its turn. Runs
+    that wait for a person, for new limits or for another process are named and left as they are. Ends with the worst
+    that happened: 1, 13, 12, 11, 10, 4, 2, then 3, 22, 21, 20, 23, 5, else 0; Ctrl-C pauses the run at hand and ends
+    it all.
+
     Example: clew resume k3f --dry-run
 
     Args:
         run: Any unique part of the run's id, or @last.
+        every: Every run of the home that can go on, one after another.
         dry_run: Only print the plan: what would happen to every step, and why. Touches nothing.
         agent: FILE:AGENT, when the agent is not where it was.
         max_calls: A new limit for all calls of the run, those made before included.
@@ -140,12 +147,15 @@ def resume(
         options: What every command takes.
     """
     terms = running.Terms(max_calls, timeout, on_error, on_limit)
-    return attend(
-        options,
-        lambda desk: running.resume(
-            desk, run, agent, terms, running.accepted(accept_config, by, reason), dry_run=dry_run
-        ),
-    )
+    one = run is not None or agent is not None or accept_config or by is not None or reason is not None
+
+    def deed(desk: Desk) -> int:
+        resuming.require_one_or_all(run, every=every, alone=not one)
+        if run is None:
+            return resuming.resume_all(desk, terms, dry_run=dry_run)
+        return running.resume(desk, run, agent, terms, running.accepted(accept_config, by, reason), dry_run=dry_run)
+
+    return attend(options, deed)
 
 
 @app.command(
@@ -254,11 +264,16 @@ def verify(
     return attend(options, lambda desk: looking.verify(desk, run))
 
 
-@app.command(sort_key=8)
-def unlock(run: str, /, *, nonce: str, by: str, reason: str, options: Options = DEFAULTS) -> int:
+@app.command(sort_key=8, usage="Usage: clew unlock RUN --nonce N --by NAME --reason TEXT [OPTIONS]")
+def unlock(
+    run: str | None = None, /, *, nonce: str | None = None, by: str, reason: str, options: Options = DEFAULTS
+) -> int:
     """Free a run whose owner cannot be proven gone, on your word.
 
     Make sure first: two that run it at once pay twice.
+
+    Without RUN and --nonce, but with --home PATH: free a home that is a copy, so that its runs go on here. Make sure
+    first that the original did not go on since it was copied, and never does.
 
     Example: clew unlock k3f --nonce 3f9ac1d2e4b5a697 --by ann --reason "that machine was scrapped"
 
@@ -266,10 +281,26 @@ def unlock(run: str, /, *, nonce: str, by: str, reason: str, options: Options = 
         run: Any unique part of the run's id, or @last.
         nonce: The open leg's nonce, as the refused command printed it.
         by: Who says so.
-        reason: How you know that it is gone.
+        reason: How you know it.
         options: What every command takes.
     """
     return attend(options, lambda desk: acting.unlock(desk, run, nonce=nonce, by=by, reason=reason))
+
+
+@app.command(sort_key=9)
+def doctor(*, agent: str | None = None, options: Options = DEFAULTS) -> int:
+    """Look over the home and its machine: what is wrong, what is left open, what cannot be known.
+
+    Changes nothing. Ends with 0 unless there is a problem: then with the code that a run would meet there, 4 refused,
+    12 damaged, 13 storage, the highest of them. Of runs that have ended it believes the head; `clew verify` reads all.
+
+    Example: clew doctor
+
+    Args:
+        agent: FILE:AGENT, whose tools are looked at as well.
+        options: What every command takes.
+    """
+    return attend(options, lambda desk: examining.doctor(desk, agent))
 
 
 def serve(argv: Sequence[str]) -> int:

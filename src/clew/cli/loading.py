@@ -1,13 +1,44 @@
 """From `FILE:AGENT` to the agent: the only place that runs the user's file."""
 
+import contextlib
 import importlib.util
 import sys
+import traceback
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from clew.errors import UsageError
 from clew.runtime.tools import Agent, as_agent
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """An agent's file and what it brings along from its own folder are forgotten afterwards, as when a process ends.
+
+    Two agents of different folders may each have a module of the same name; the second must not get the first one's.
+    """
+    paths, modules = list(sys.path), set(sys.modules)
+    try:
+        yield
+    finally:
+        added = [Path(path) for path in Counter(sys.path) - Counter(paths)]
+        sys.path[:] = paths
+        for name in set(sys.modules) - modules:
+            if _lies_below(sys.modules[name], added):
+                del sys.modules[name]
+
+
+def _lies_below(module: ModuleType, folders: list[Path]) -> bool:
+    """Is it a module of one of these folders itself? What is installed there (a `.venv`) stays: it is loaded once."""
+    try:
+        places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
+        found = [Path(place) for place in places if place]
+    except Exception:  # noqa: BLE001  # a library may put anything in the place of a module; that is not ours to judge
+        return False
+    return any("site-packages" not in path.parts and path.is_relative_to(each) for path in found for each in folders)
 
 
 def load_agent(target: str) -> Agent:
@@ -82,14 +113,30 @@ def _load(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as fault:
-        del sys.modules[name]
+    except KeyboardInterrupt:
+        raise
+    # Whatever a user's file raises, its own BaseException included, is the file's fault and not clew's.
+    except BaseException as fault:
+        sys.modules.pop(name, None)
         raise UsageError(
-            f"{str(path)!r} cannot be loaded: {type(fault).__name__}: {fault}",
+            f"{str(path)!r} cannot be loaded{_line(fault, path)}: {type(fault).__name__}: {_words(fault)}",
             code="agent_not_loadable",
             next="Mend the file; -vv shows where it stumbled. Nothing was started.",
         ) from fault
     return module
+
+
+def _line(fault: BaseException, path: Path) -> str:
+    """The last line of this file that was at work, where it got so far."""
+    walked = [frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if frame.filename == str(path)]
+    return f" (line {walked[-1]})" if walked else ""
+
+
+def _words(fault: BaseException) -> str:
+    try:
+        return str(fault)
+    except Exception:  # noqa: BLE001  # the user's own exception must not hide behind another one
+        return "it cannot say why"
 
 
 def _declared(module: ModuleType, found: Any) -> Agent:

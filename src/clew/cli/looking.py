@@ -7,9 +7,11 @@ import msgspec
 
 from clew.cli.desk import Desk
 from clew.core.records import Record
+from clew.core.snapshot import effect_rows
 from clew.core.state import RunState
 from clew.errors import ClewError, Corrupt
 from clew.runtime.home import Home
+from clew.runtime.reader import Seen
 from clew.views.account import account_lines, verdict_line
 from clew.views.effects import effects_table
 from clew.views.plain import one_line
@@ -42,21 +44,20 @@ def show(desk: Desk, run: str, *, effects: bool, log: bool, follow: bool) -> int
         for record in _following(home, run_id) if follow else home.reader.records(run_id):
             _show_record(desk, home, record)
         return 0
-    state = home.reader.see(run_id).state
+    seen = home.reader.see(run_id)
     if effects:
-        _show_effects(desk, home, state)
+        _show_effects(desk, home, seen.state)
     elif desk.options.json:
-        desk.screen.answer_json(home.reader.account(run_id))
+        desk.screen.answer_json(home.reader.unrolled(seen))
     else:
-        desk.screen.answer_lines(_page(desk, home, state))
+        desk.screen.answer_lines(_page(desk, home, seen))
     return 0
 
 
-def _page(desk: Desk, home: Home, state: RunState) -> list[str]:
-    reader = home.reader
-    account = reader.account(state.run_id)
-    place = reader.store.locate(state.run_id)
-    page = account_lines(account, state.start, reader.effects(state), place, desk.when(home))
+def _page(desk: Desk, home: Home, seen: Seen) -> list[str]:
+    state, place = seen.state, home.reader.store.locate(seen.state.run_id)
+    account, effects = home.reader.outline(seen), effect_rows(state)
+    page = account_lines(account, state.start, effects, place, desk.when(home))
     head, *rest = desk.block(home, state.run_id)
     return [head, *page, *rest]
 

@@ -7,13 +7,16 @@ import msgspec
 from clew.cli.desk import Desk, proof_of_leg
 from clew.cli.loading import load_agent, load_recorded
 from clew.cli.screen import others_to_stderr
+from clew.core.answers import json_text
 from clew.core.budget import RunBudget
 from clew.core.records import Record
+from clew.core.resume import check_ours
 from clew.core.snapshot import RunResult
 from clew.errors import ClewError, UsageError
 from clew.runtime.home import Home
 from clew.runtime.opening import recorded_budget
 from clew.runtime.reviewing import Said
+from clew.runtime.tools import Agent
 from clew.views.advice import plan_lines
 from clew.views.plain import When
 from clew.views.timeline import line_of, log_lines, progress_line
@@ -65,7 +68,7 @@ def run(desk: Desk, target: str, prompt: str | None, run_id: str | None, terms: 
         agent = load_agent(target)
         result = home.run_sync(
             agent, prompt, run_id=run_id, budget=budget, on_error=terms.on_error, on_limit=terms.on_limit,
-            notice=desk.screen.notice, watch=Progress(desk, desk.when(home)),
+            notice=desk.screen.notice, on_record=Progress(desk, desk.when(home)),
         )  # fmt: skip
     return conclude(desk, home, result)
 
@@ -77,21 +80,28 @@ def resume(desk: Desk, run: str, target: str | None, terms: Terms, accept: Said 
     state = home.reader.see(run_id).state
     if state.finish is not None:
         home.plan(run_id)
+    check_ours(state)
     recorded = str(state.start.get("agentPath", ""))
     with others_to_stderr():
         base = home.path.absolute().parent
         agent = load_agent(target) if target else load_recorded(recorded, base, run_id)
     if dry_run:
         return _show_plan(desk, home, run_id, agent)
+    return conclude(desk, home, go_on(desk, home, run_id, agent, terms, accept))
+
+
+def go_on(desk: Desk, home: Home, run_id: str, agent: Agent, terms: Terms, accept: Said | None = None) -> RunResult:
+    """Resume one run and tell how it goes, its takeover included."""
+    state = home.reader.see(run_id).state
     progress = Progress(desk, desk.when(home))
     with others_to_stderr():
         result = home.resume_sync(
             run_id, agent, budget=terms.budget(recorded_budget(state)), accept_config=accept,
-            on_error=terms.on_error, on_limit=terms.on_limit, notice=desk.screen.notice, watch=progress,
+            on_error=terms.on_error, on_limit=terms.on_limit, notice=desk.screen.notice, on_record=progress,
         )  # fmt: skip
     if not progress.told:
         desk.tell_proof(home, run_id, state.sequence)
-    return conclude(desk, home, result)
+    return result
 
 
 def _show_plan(desk: Desk, home: Home, run_id: str, agent: object) -> int:
@@ -111,19 +121,21 @@ def conclude(desk: Desk, home: Home, result: RunResult) -> int:
     if result.fault is not None and result.reason == "agent_error":
         screen.tell_traceback(result.fault)
     if desk.options.json:
-        screen.answer_json(_told(result, str(home.reader.row(result.run_id).get("message", ""))))
+        screen.answer_json(told_of(result, str(home.reader.row(result.run_id).get("message", ""))))
     else:
         screen.tell(*desk.block(home, result.run_id))
         if isinstance(result.fault, ClewError) and result.reason == "agent_error":
-            screen.tell(f"  hint: {result.fault.next}")
+            screen.tell(f"  hint: {result.fault.next} [{result.fault.code}]")
         if result.retry_in_s is not None and result.operation.state == "paused":
             screen.tell(f"  the probe wants to be asked again in {result.retry_in_s:.0f} s")
         if result.output is not None:
-            screen.answer(result.output if isinstance(result.output, str) else _json(result.output))
+            screen.answer(result.output if isinstance(result.output, str) else json_text(result.output))
     return result.exit_code
 
 
-def _told(result: RunResult, message: str) -> dict[str, object]:
+def told_of(result: RunResult, message: str) -> dict[str, object]:
+    """What `--json` says of a leg that has ended."""
+    fault = result.fault
     return {
         "runId": result.run_id,
         "state": result.operation.state,
@@ -132,11 +144,8 @@ def _told(result: RunResult, message: str) -> dict[str, object]:
         "exit": result.exit_code,
         "output": result.output,
         "waiting": result.waiting,
+        **(fault.as_json() if isinstance(fault, ClewError) and result.reason == "agent_error" else {}),
     }
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def accepted(accept: bool, by: str | None, reason: str | None) -> Said | None:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TextIO
 
-import msgspec
 from cyclopts import Group, Parameter
 from rich.console import Console
 from rich.text import Text
 
+from clew.core.answers import json_text
 from clew.errors import ClewError
 
 EVERYWHERE: Final = Group("Options of every command", sort_key=100)
@@ -60,8 +60,10 @@ class Screen:
         _write(sys.stdout, f"{text}\n")
 
     def answer_json(self, value: Any) -> None:
-        """The answer as one line of JSON."""
-        self.answer(msgspec.json.encode(value).decode())
+        """The answer as one line of JSON; an iterator, by itself or as a member, is written while it is read."""
+        for piece in _json_pieces(value):
+            _write(sys.stdout, piece, flush=False)
+        self.answer("")
 
     def answer_lines(self, lines: Iterable[str]) -> None:
         """The answer in lines, their state words coloured."""
@@ -81,7 +83,7 @@ class Screen:
     def tell_run(self, run_id: str) -> None:
         """The run's id at once, so that whoever started it can find it again."""
         if self.options.json and not self.options.quiet:
-            _write(sys.stderr, msgspec.json.encode({"runId": run_id}).decode() + "\n")
+            _write(sys.stderr, json_text({"runId": run_id}) + "\n")
         self.tell(f"run {run_id}")
 
     def tell_traceback(self, fault: BaseException) -> None:
@@ -94,7 +96,7 @@ class Screen:
         if self.options.verbose > 1:
             _write(sys.stderr, "".join(traceback.format_exception(error)))
         if self.options.json:
-            _write(sys.stderr, msgspec.json.encode(error.as_json()).decode() + "\n")
+            _write(sys.stderr, json_text(error.as_json()) + "\n")
         else:
             _write(sys.stderr, f"clew: {error.message} [{error.code}]\nnext: {error.next}\n")
 
@@ -153,10 +155,26 @@ def _coloured(line: str) -> Text:
     return text
 
 
-def _write(stream: Any, text: str) -> None:
+def _json_pieces(value: Any) -> Iterator[str]:
+    if isinstance(value, Iterator):
+        yield "["
+        for number, item in enumerate(value):
+            yield f",{json_text(item)}" if number else json_text(item)
+        yield "]"
+    elif type(value) is dict and any(isinstance(member, Iterator) for member in value.values()):
+        for number, (name, member) in enumerate(value.items()):
+            yield ("," if number else "{") + json_text(name) + ":"
+            yield from _json_pieces(member)
+        yield "}"
+    else:
+        yield json_text(value)
+
+
+def _write(stream: Any, text: str, *, flush: bool = True) -> None:
     with _still_there(stream):
         stream.write(text)
-        stream.flush()
+        if flush:
+            stream.flush()
 
 
 @contextlib.contextmanager

@@ -33,11 +33,11 @@ class Unrecorded(msgspec.Struct, frozen=True):
 
 
 def json_text(value: Any) -> str:
-    """JSON text of a value that the walker has passed; lone surrogates as escapes."""
+    """JSON text of a value that the walker has passed, or of a Struct of such; lone surrogates as escapes."""
     try:
         return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def is_long(text: str) -> bool:

@@ -20,7 +20,7 @@ class Book(Generic[V]):
 
     def get(self, name: str) -> V | None:
         """The entry, or None when there is none or it was struck out."""
-        if name in self._page or self._beneath is None:
+        if self._beneath is None or name in self._page:
             return self._page.get(name)
         return self._beneath.get(name)
 
@@ -40,8 +40,12 @@ class Book(Generic[V]):
         return Book(self)
 
     def merge(self, fork: "Book[V]") -> None:
-        """Take over what was entered and struck out on a fork of this book."""
-        for name, entry in fork._page.items():
+        """Take over what was entered and struck out on a fork of this book, whose page is empty then."""
+        page = fork._page
+        if not page:
+            return
+        fork._page = {}
+        for name, entry in page.items():
             if entry is None:
                 self.strike(name)
             else:

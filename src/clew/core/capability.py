@@ -56,7 +56,17 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=False):
 
     def as_json(self) -> dict[str, Any]:
         """The members as they stand in a `capability_resolved` event."""
-        return {**msgspec.structs.asdict(self), "issues": list(self.issues)}
+        return {
+            "tool": self.tool,
+            "effect": self.effect,
+            "replay": self.replay,
+            "concurrency": self.concurrency,
+            "checkpoint": self.checkpoint,
+            "durability": self.durability,
+            "source": self.source,
+            "resolution": self.resolution,
+            "issues": list(self.issues),
+        }
 
     def fingerprint(self) -> str:
         """SHA-256 of the canonical form, as a receipt's binding carries it."""
@@ -93,7 +103,7 @@ def resolve(tool: str, effect: str = "", replay: str = "", *, builtin: bool = Fa
         return Capability(tool, "none", replay, lane, "none", "ordinary" if calm else "critical", source, "resolved")  # type: ignore[arg-type]  # checked above
     if effect == "workspace":
         return Capability(tool, "workspace", replay, "workspace_exclusive", "required", "critical", source, "resolved")  # type: ignore[arg-type]  # checked above
-    checkpoint: Any = "unsupported" if effect == "unknown" else "none"
+    checkpoint: Any = "unsupported" if effect in ("process", "unknown") else "none"
     return Capability(tool, effect, replay, "run_serial", checkpoint, "critical", source, "resolved")  # type: ignore[arg-type]  # checked above
 
 
@@ -106,15 +116,14 @@ def fallback(tool: str, issues: list[str]) -> Capability:
 
 def read(value: object) -> Capability | None:
     """A recorded capability, or None when members are missing or unknown, or a fallback is not the strictest (#40)."""
-    if type(value) is not dict or len(value) != 9 or type(value.get("tool")) is not str:
+    # All nine and no other: `convert` would add those that have a default, and pass over strangers.
+    if type(value) is not dict or len(value) != 9 or "issues" not in value:
         return None
-    if any(value.get(name) not in words for name, words in _WORDS.items()):
+    try:
+        found = msgspec.convert(value, Capability)
+    except msgspec.ValidationError:
         return None
-    issues = value.get("issues")
-    if type(issues) is not list or any(type(issue) is not str for issue in issues):
-        return None
-    found = Capability(**{**value, "issues": tuple(issues)})
-    if found.resolution == "fallback" and (not issues or found != fallback(found.tool, issues)):
+    if found.resolution == "fallback" and (not found.issues or found != fallback(found.tool, list(found.issues))):
         return None
     return found
 

@@ -20,9 +20,13 @@ KINDS = get_args(Kind)
 _encode = msgspec.json.Encoder().encode
 _decode_any = msgspec.json.Decoder().decode
 _decode_record = msgspec.json.Decoder(Record).decode
+_decode_records = msgspec.json.Decoder(Record).decode_lines
+_encode_records = msgspec.json.Encoder().encode_lines
 
 _REQUIRED = (("version", int), ("runId", str), ("sequence", int), ("timestamp", str), ("kind", str), ("payload", dict))
 _OPTIONAL = (("eventId", str), ("chain", str), ("append", int))
+
+_OBJECTS = frozenset({dict})
 
 # What msgspec raises on a value or text that only the standard library may judge; its own errors are ValueErrors.
 _NOT_FAST = (ValueError, OverflowError, RecursionError)
@@ -150,6 +154,21 @@ def read_record(line: bytes) -> Record:
     return record_of(strict_json_slow(line))
 
 
+def read_records(lines: bytes) -> list[Record] | None:
+    """Several whole lines as records, or None when each must be looked at by itself: `read_record`, at full speed.
+
+    What msgspec would write again with the same bytes is strict; else it is not said which line is wrong, or whether
+    any is. `lines` ends in LF.
+    """
+    try:
+        records = _decode_records(lines)
+        if _encode_records(records) == lines and _OBJECTS.issuperset([type(record.payload) for record in records]):
+            return records
+    except _NOT_FAST:
+        pass
+    return None
+
+
 def value_of(line: bytes, previous: str, append: int) -> str:
     """The chain value that a line with this `append` should carry when `previous` stands before it.
 
@@ -173,17 +192,16 @@ class LineReader:
         sequence: The last good record's, 0 before the first.
         chain: The last good record's value; the run's genesis before the first and in an unchained journal.
         last_append: The last good record's `append`; None before the first and in an unchained journal.
-        chained: Whether this journal is; None before the first record.
     """
 
-    __slots__ = ("_head_at", "_head_chain", "chain", "chained", "last_append", "run_id", "sequence")
+    __slots__ = ("_behind", "_head_at", "_head_chain", "chain", "last_append", "run_id", "sequence")
 
     def __init__(self, run_id: str, head: Head | None = None) -> None:
         self.run_id = run_id
         self.sequence = 0
         self.chain = genesis(run_id)
         self.last_append: int | None = None
-        self.chained: bool | None = None
+        self._behind = b""
         self._head_at = head.sequence if head else 0
         self._head_chain = head.chain if head else ""
 
@@ -197,26 +215,49 @@ class LineReader:
             reference/journal.md §1 and §2; promise 4.
         """
         record = read_record(line)
-        sequence = self.sequence + 1
-        if record.sequence != sequence or record.run_id != self.run_id:
-            raise BadLine(f"it is not record {sequence} of run {self.run_id!r}")
-        if sequence == self._head_at and record.chain != self._head_chain:
-            raise BadLine("its chain value is not the one that the head names")
-        if type(record.event_id) is str and not record.event_id.strip():
-            raise BadLine("its eventId is blank")
-        append = record.append
-        if append is not None:
-            if self.chained is False:
-                raise BadLine("a chain begins in the middle")
-            if append != sequence and append != self.last_append:
-                raise BadLine(f"its append is {append}, neither its own sequence nor that of the record before it")
-            if record.chain != value_of(line, self.chain, append):
-                raise BadLine("its chain value is not what its bytes and the line before it give")
-            self.chain = record.chain
-        elif record.chain is not None or self.chained:
-            raise BadLine("the chain stops here")
-        self.sequence, self.last_append, self.chained = sequence, append, append is not None
+        self.follow((record,), (line,))
         return record
+
+    def follow(self, records: Sequence[Record], lines: Sequence[bytes]) -> None:
+        """Take records that were read from these lines, as far as each is the next one; `sequence` tells how far.
+
+        Raises:
+            as `feed`, at the first that is not.
+        """
+        run_id, head_at = self.run_id, self._head_at
+        sequence, chain, last, behind = self.sequence, self.chain, self.last_append, self._behind
+        try:
+            for record, line in zip(records, lines, strict=True):
+                if record.sequence != sequence + 1 or record.run_id != run_id:
+                    raise BadLine(f"it is not record {sequence + 1} of run {run_id!r}")
+                if sequence + 1 == head_at and record.chain != self._head_chain:
+                    raise BadLine("its chain value is not the one that the head names")
+                event_id, append = record.event_id, record.append
+                if type(event_id) is str and not event_id.strip():
+                    raise BadLine("its eventId is blank")
+                if append is None:
+                    if record.chain is not None or last is not None:
+                        raise BadLine("the chain stops here")
+                    sequence += 1
+                    continue
+                if append != last:
+                    behind = _beginning(append, sequence + 1, unchained=sequence > 0 and last is None)
+                if not line.endswith(behind):
+                    raise BadLine("append is not its last member")
+                if record.chain != link(chain, line[: -CHAIN_BYTES - len(behind)], behind):
+                    raise BadLine("its chain value is not what its bytes and the line before it give")
+                sequence, chain, last = sequence + 1, record.chain, append
+        finally:
+            self.sequence, self.chain, self.last_append, self._behind = sequence, chain, last, behind
+
+
+def _beginning(append: int, sequence: int, *, unchained: bool) -> bytes:
+    """The end of the lines of an append that begins with this record."""
+    if unchained:
+        raise BadLine("a chain begins in the middle")
+    if append != sequence:
+        raise BadLine(f"its append is {append}, neither its own sequence nor that of the record before it")
+    return b',"append":%d}' % append
 
 
 def _by_standard_library(record: Record) -> bytes:

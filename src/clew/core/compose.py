@@ -5,13 +5,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.core.calls import Illegal
 from clew.core.codec import encode_append
 from clew.core.events import Event
 from clew.core.folding import take
 from clew.core.operation import DurableOperation, OperationEvent
 from clew.core.outcome import Outcome, closing_payload
 from clew.core.records import Batch, Draft, Kind, Record
-from clew.core.state import RunState
+from clew.core.state import RunState, illegal
 
 OPERATION_ID = "op-1"
 
@@ -41,8 +42,9 @@ class Composed(msgspec.Struct, frozen=True):
 
 
 def compose(
-    state: RunState, sayings: Sequence[Saying], *, at: str, new_id: Callable[[], str], size_bytes: int
-) -> Composed:
+    state: RunState, sayings: Sequence[Saying], *, at: str, new_id: Callable[[], str], size_bytes: int,
+    fork: RunState | None = None,
+) -> Composed:  # fmt: skip
     """Make one append of what is to be said, judged record by record as a reader will judge it.
 
     Args:
@@ -51,14 +53,16 @@ def compose(
         at: The time of all of them.
         new_id: Gives event ids, each once.
         size_bytes: Where the append will stand in the journal.
+        fork: A fork of `state` that has just been merged, to judge on; of no use any more after an error.
 
     Raises:
         Corrupt: when a record would be illegal where it would stand; nothing was written.
         Refused: `invalid_operation_transition`, `append_too_large`.
     """
-    closing = any(isinstance(saying, Close) for saying in sayings)
+    closing = type(sayings[-1]) is Close
     composer = _Composer(state.fork() if closing else state, at, new_id)
-    drafts = [composer.draft(saying, judge=closing) for saying in sayings]
+    make = composer.judged if closing else composer.draft
+    drafts = [make(saying) for saying in sayings]
     batch = encode_append(
         state.run_id,
         after=state.sequence,
@@ -67,11 +71,12 @@ def compose(
         timestamp=at,
         event_ids=[new_id() for _ in drafts],
     )
-    fork = state.fork()
-    position = size_bytes
+    fork = fork or state.fork()
     start = 0
     for record in batch.records:
-        take(fork, record, position + start)
+        if not record.event_id.strip():  # type: ignore[union-attr]  # every record of an append has one
+            raise illegal(state, record, Illegal("its eventId is blank"))
+        take(fork, record, size_bytes + start)
         start = batch.data.index(b"\n", start) + 1
     return Composed(batch, fork)
 
@@ -87,24 +92,25 @@ class _Composer:
         self.reviews = trial.numbers.get("review") or 0
         self.operation = trial.operation
 
-    def draft(self, saying: Saying, *, judge: bool) -> Draft:
-        draft = self._draft(saying)
-        if judge:
-            record = Record(
-                1, self.trial.run_id, self.trial.sequence + 1, "judged", self.at, draft.kind, draft.payload, "", 0
-            )
-            take(self.trial, record, 0)
+    def judged(self, saying: Saying) -> Draft:
+        """The draft, with the trial moved by it, for what closes a leg follows from the state before."""
+        draft = self.draft(saying)
+        record = Record(
+            1, self.trial.run_id, self.trial.sequence + 1, "judged", self.at, draft.kind, draft.payload, "", 0
+        )
+        take(self.trial, record, 0)
         return draft
 
-    def _draft(self, saying: Saying) -> Draft:
+    def draft(self, saying: Saying) -> Draft:
+        if type(saying) is dict:
+            return self._envelope(saying)
         if isinstance(saying, Draft):
             return saying
         if isinstance(saying, Move):
             return self._move(saying)
-        if isinstance(saying, Close):
-            kind: Kind = saying.kind
-            return Draft(kind, closing_payload(self.trial, saying.outcome))
-        return self._envelope(saying)
+        assert isinstance(saying, Close)
+        kind: Kind = saying.kind
+        return Draft(kind, closing_payload(self.trial, saying.outcome))
 
     def _move(self, move: Move) -> Draft:
         if self.operation is None:

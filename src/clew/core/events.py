@@ -16,15 +16,19 @@ AGENT: Final = "main"
 KNOWN: Final = frozenset(
     {
         "agent_start", "agent_end", "turn_end", "text_delta", "tool_call", "tool_result", "tool_attempt",
-        "capability_resolved", "tool_lifecycle", "workspace_lease", "effect_receipt", "step_start", "step_output",
+        "capability_resolved", "workspace_lease", "effect_receipt", "step_start", "step_output",
         "step_resumed", "step_end", "loop_state", "retry", "approval_required", "approval_resolved", "policy_denied",
         "budget_exceeded", "context_budget_resolved", "context_compacted", "context_compaction_failed",
         "context_lifecycle_failed", "context_prefix", "provider_request", "artifact_created", "extension_lifecycle",
-        "checkpoint_created", "tool_execution_evidence", "engineering_evidence", "error", "input_receipt",
-        "input_claimed", "input_completed", "input_discarded", "quiescence_timeout",
+        "checkpoint_created", "tool_execution_evidence", "engineering_evidence", "error",
+        "quiescence_timeout",
         "effect_review", "leg_ended", "control", "restored",
     }
 )  # fmt: skip
+ONLY_THEIRS: Final = frozenset(
+    {"tool_lifecycle", "input_receipt", "input_claimed", "input_completed", "input_discarded"}
+)
+"""Read in journals that clew did not begin, never written; in one of ours they are refused (DESIGN §13)."""
 
 
 class CallFacts:

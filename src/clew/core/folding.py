@@ -5,12 +5,11 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core import calls, legs
-from clew.core.calls import AnswerRef, CallState, Illegal
+from clew.core import calls, foreign, legs
+from clew.core.calls import Illegal
 from clew.core.events import KNOWN
 from clew.core.happenings import HAPPENINGS
 from clew.core.operation import DurableOperation, OperationRecord
-from clew.core.receipts import may_follow
 from clew.core.records import Record
 from clew.core.state import RunState, illegal
 from clew.core.times import parse_ms
@@ -39,37 +38,35 @@ def take(state: RunState, record: Record, position: int) -> None:
         Corrupt: as `fold`.
     """
     try:
-        _take(state, record, position)
+        sequence, at = record.sequence, record.timestamp
+        if sequence != state.sequence + 1 or record.run_id != state.run_id:
+            raise Illegal(f"expected record {state.sequence + 1} of run {state.run_id!r}")
+        if type(record.payload) is not dict:
+            raise Illegal("the payload is no object")
+        if state.own and (state.finish is not None or not state.legs or state.legs[-1].closed_by):
+            _check_place(state, record)
+        if at < state.last_time:
+            state.clock_stepped = True
+        _KINDS.get(record.kind, _ignore)(state, record, position)
     except Illegal as fault:
         raise illegal(state, record, fault) from None
-
-
-def _take(state: RunState, record: Record, position: int) -> None:
-    if record.run_id != state.run_id or record.sequence != state.sequence + 1:
-        raise Illegal(f"expected record {state.sequence + 1} of run {state.run_id!r}")
-    if type(record.payload) is not dict:
-        raise Illegal("the payload is no object")
-    if record.sequence == 1 and record.kind != "start":
-        raise Illegal("the journal does not begin with its start")
-    _check_place(state, record)
-    if record.timestamp < state.last_time:
-        state.clock_stepped = True
-    _KINDS.get(record.kind, _ignore)(state, record, position)
-    state.sequence = record.sequence
-    state.last_time = record.timestamp
+    state.sequence = sequence
+    state.last_time = at
     state.chain = record.chain or ""
     state.last_append = record.append or 0
 
 
 def _check_place(state: RunState, record: Record) -> None:
-    """Is this a place where a record of this kind may stand at all?"""
+    """Outside of every leg: is this a place where a record of this kind may stand at all?"""
     kind = record.kind
-    if state.finish is not None and state.own:
+    if record.sequence == 1 and kind != "start":
+        raise Illegal("the journal does not begin with its start")
+    if state.finish is not None:
         event = record.payload.get("event")
         followed = kind == "event" and type(event) is dict and event.get("type") in _AFTER_FINISH
         if kind != "resume" and not followed:
             raise Illegal(f"a {kind} record follows the finish")
-    if state.own and state.legs and kind != "resume" and state.unclosed_leg is None:
+    if state.legs and state.legs[-1].closed_by and kind != "resume":
         raise Illegal(f"a {kind} record stands outside of every leg")
 
 
@@ -101,11 +98,9 @@ def _waive(state: RunState, waived: dict[str, Any], record: Record) -> None:
     if waived.get("accepted") == "config" and type(waived.get("configParts")) is dict:
         state.accepted_parts = waived["configParts"]
     if waived.get("accepted") == "loss":
-        for slot, call in list(state.pending.items()):
+        for call in state.unanswered():
             if call.may_change_the_world:
-                doubtful = calls.doubted(call, parse_ms(record.timestamp) or 0)
-                state.calls.put(slot, doubtful)
-                state.pending.put(slot, doubtful)
+                state.calls.put(call.step_id, calls.doubted(call, parse_ms(record.timestamp) or 0))
 
 
 def _open_leg(state: RunState, owner: object, record: Record) -> None:
@@ -145,7 +140,8 @@ def _operation(state: RunState, record: Record, position: int) -> None:
     except Corrupt as fault:
         raise Illegal(fault.message, fault.code) from None
     if fact.run_id != state.run_id or fact.operation_id != state.start.get("operationId", fact.operation_id):
-        raise Illegal("the operation is of another run", "operation_state_corrupt")
+        named = f"operation.runId {fact.run_id!r}, operationId {fact.operation_id!r}"
+        raise Illegal(f"the operation is of another run: {named}", "operation_state_corrupt")
     if state.own and operation.state == "completed":
         _check_completed(state)
     state.operation = operation
@@ -177,23 +173,26 @@ def _finish(state: RunState, record: Record, position: int) -> None:
 def _event(state: RunState, record: Record, position: int) -> None:
     envelope = record.payload
     event = envelope.get("event")
-    if type(event) is not dict or type(event.get("type")) is not str:
+    kind = event.get("type") if type(event) is dict else None
+    if type(kind) is not str:
         raise Illegal("the event has no type")
     if state.own:
         _check_envelope(state, envelope)
-    kind = event["type"]
-    if state.own and kind not in KNOWN:
-        raise Illegal(f"event type {kind!r} is not known; a newer clew may have written it")
-    handler = HAPPENINGS.get(kind) if state.own else _FOREIGN.get(kind)
+        handler = HAPPENINGS.get(kind)
+        if handler is None and kind not in KNOWN:
+            raise Illegal(f"event type {kind!r} is not known; a newer clew may have written it")
+    else:
+        handler = foreign.HAPPENINGS.get(kind)
     if handler is not None:
         handler(state, event, record, position)
 
 
 def _check_envelope(state: RunState, envelope: dict[str, Any]) -> None:
     """What ties an event to its run and its place; old foreign journals have none of it."""
-    if envelope.get("runId") != state.run_id or parse_ms(envelope.get("timestamp")) is None:
+    said = envelope.get
+    number, name = said("sequence"), said("eventId")
+    if said("runId") != state.run_id or parse_ms(said("timestamp")) is None:
         raise Illegal("the event is of another run or has no readable time")
-    number, name = envelope.get("sequence"), envelope.get("eventId")
     if type(number) is not int or type(name) is not str or not name.strip():
         raise Illegal("the event has no number or no id")
     if number != state.trace_sequence + 1:
@@ -205,6 +204,8 @@ def _ignore(state: RunState, record: Record, position: int) -> None:
     """Kinds that clew reads over and never writes."""
     if state.own:
         raise Illegal(f"records of kind {record.kind!r} are not written by clew")
+    if record.kind == "loop":
+        foreign.take_loop(state, record.payload)
 
 
 _KINDS: Final[dict[str, Callable[[RunState, Record, int], None]]] = {
@@ -214,62 +215,4 @@ _KINDS: Final[dict[str, Callable[[RunState, Record, int], None]]] = {
     "event": _event,
     "pause": _pause,
     "finish": _finish,
-}
-
-
-# What is understood of journals that clew did not begin: enough to judge their calls, nothing to continue them.
-
-
-def _slot(event: dict[str, Any]) -> str:
-    key = event.get("idempotencyKey")
-    return key if type(key) is str else f"{event.get('stepId', '-')}:{event.get('callId', '-')}"
-
-
-def _foreign_call(state: RunState, event: dict[str, Any], record: Record, position: int) -> None:
-    slot = _slot(event)
-    call = CallState(
-        step_id=str(event.get("stepId", "")),
-        call_id=str(event.get("callId", "")),
-        key=slot,
-        tool=str(event.get("tool", "")),
-        turn_id=str(event.get("turnId", "")),
-        fingerprint=str(event.get("argumentsFingerprint", "")),
-        position=position,
-    )
-    state.calls.put(slot, call)
-    state.pending.put(slot, call)
-    state.metrics.tool_calls += 1
-
-
-def _foreign_capability(state: RunState, event: dict[str, Any], record: Record, position: int) -> None:
-    for slot, call in list(state.calls.items()):
-        if (call.step_id, call.call_id) == (event.get("stepId", ""), event.get("callId", "")):
-            _put_foreign(state, slot, calls.resolved(call, event))
-
-
-def _foreign_receipt(state: RunState, event: dict[str, Any], record: Record, position: int) -> None:
-    slot = _slot(event)
-    call = state.calls.get(slot)
-    if call is None or type(event.get("status")) is not str:
-        return
-    if not may_follow(call.status, event["status"]):
-        raise Illegal(f"receipt {event['status']!r} cannot follow {call.status!r}", "effect_receipt_conflict")
-    _put_foreign(state, slot, msgspec.structs.replace(call, attempt=1, status=event["status"]))
-
-
-def _put_foreign(state: RunState, slot: str, call: CallState) -> None:
-    state.calls.put(slot, call)
-    state.pending.put(slot, call)
-
-
-def _foreign_output(state: RunState, event: dict[str, Any], record: Record, position: int) -> None:
-    state.steps.put(str(event.get("stepId", "")), AnswerRef(position, bool(event.get("isError"))))
-    state.metrics.add_answer(is_error=bool(event.get("isError")))
-
-
-_FOREIGN: Final = {
-    "tool_call": _foreign_call,
-    "capability_resolved": _foreign_capability,
-    "effect_receipt": _foreign_receipt,
-    "step_output": _foreign_output,
 }

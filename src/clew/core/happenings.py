@@ -42,9 +42,10 @@ def _whole(event: Event, name: str) -> int:
 
 
 def _call_of(state: RunState, event: Event) -> CallState:
-    call = state.calls.get(_text(event, "stepId"))
+    step = event.get("stepId")
+    call = state.calls.get(step) if type(step) is str else None
     if call is None or call.call_id != event.get("callId"):
-        raise Illegal(f"{event['type']} of step {event['stepId']!r} without its call")
+        raise Illegal(f"{event['type']} of step {step!r} without its call")
     return call
 
 
@@ -58,20 +59,24 @@ def _put(state: RunState, call: CallState) -> None:
     state.calls.put(call.step_id, call)
     if call.answer is not None:
         state.pending.strike(call.step_id)
-    else:
-        state.pending.put(call.step_id, call)
 
 
 def _must_run(state: RunState, what: str) -> None:
-    if state.state != "running":
+    if state.operation is None or state.operation.state != "running":
         raise Illegal(f"{what} while the operation is {state.state}")
 
 
 def _count_number(state: RunState, step_id: str) -> None:
     """Remember the highest number of each path and name, so that new steps go on from there."""
-    name, _, number = step_id.rpartition("-")
-    if number.isascii() and number.isdigit():
-        state.numbers.put(name, max(int(number), state.numbers.get(name) or 0))
+    name, _, digits = step_id.rpartition("-")
+    if digits.isdigit() and digits.isascii():
+        _raise_number(state, name, int(digits))
+
+
+def _raise_number(state: RunState, name: str, number: int) -> None:
+    known = state.numbers.get(name)
+    if known is None or number > known:
+        state.numbers.put(name, number)
 
 
 def _own_key(state: RunState, event: Event) -> str:
@@ -87,21 +92,15 @@ def _own_key(state: RunState, event: Event) -> str:
 
 def _tool_call(state: RunState, event: Event, record: Record, position: int) -> None:
     _must_run(state, "a call")
-    step, call_id = _text(event, "stepId"), _text(event, "callId")
     key = _own_key(state, event)
+    step, call_id = event["stepId"], event["callId"]
     if state.calls.get(step) is not None or state.steps.get(step) is not None or state.turns.get(step) is not None:
         raise Illegal(f"step {step!r} is taken")
-    call = CallState(
-        step_id=step,
-        call_id=call_id,
-        key=key,
-        tool=_text(event, "tool"),
-        turn_id=_text(event, "turnId"),
-        fingerprint=_text(event, "argumentsFingerprint"),
-        position=position,
-        redacted=fingerprint(event.get("args")) != event["argumentsFingerprint"],
-    )
-    _put(state, call)
+    tool, turn_id, asked = _text(event, "tool"), _text(event, "turnId"), _text(event, "argumentsFingerprint")
+    redacted = fingerprint(event.get("args")) != asked
+    call = CallState(step, call_id, key, tool, turn_id, asked, position, redacted)
+    state.calls.put(step, call)
+    state.pending.put(step, step)
     _count_number(state, step)
     _count_call(state, call_id)
     state.metrics.tool_calls += 1
@@ -110,8 +109,9 @@ def _tool_call(state: RunState, event: Event, record: Record, position: int) -> 
 
 def _count_call(state: RunState, call_id: str) -> None:
     """Call ids are counted over the whole run; a framework's own ids are not counted."""
-    if call_id[:1] == "c" and call_id[1:].isascii() and call_id[1:].isdigit():
-        state.numbers.put("call", max(int(call_id[1:]), state.numbers.get("call") or 0))
+    digits = call_id[1:]
+    if call_id[:1] == "c" and digits.isdigit() and digits.isascii():
+        _raise_number(state, "call", int(digits))
 
 
 def _capability(state: RunState, event: Event, record: Record, position: int) -> None:
@@ -145,13 +145,16 @@ def _check_binding(state: RunState, call: CallState, event: Event) -> None:
         bound = msgspec.convert(event.get("binding"), Binding)
     except msgspec.ValidationError as fault:
         raise Illegal(f"the receipt of {call.key!r} has no binding: {fault}", "effect_receipt_conflict") from None
-    capability = "" if call.capability is None else call.capability.fingerprint()
-    expected = (state.run_id, call.turn_id, call.step_id, call.call_id, call.tool, call.fingerprint, capability)
-    found = (
-        bound.run_id, bound.turn_id, bound.step_id, bound.call_id, bound.tool,
-        bound.arguments_fingerprint, bound.capability_fingerprint,
-    )  # fmt: skip
-    if expected != found or event.get("idempotencyKey") != call.key:
+    if not (
+        bound.step_id == call.step_id
+        and bound.call_id == call.call_id
+        and bound.arguments_fingerprint == call.fingerprint
+        and bound.tool == call.tool
+        and bound.turn_id == call.turn_id
+        and bound.run_id == state.run_id
+        and bound.capability_fingerprint == ("" if call.capability is None else call.capability.fingerprint())
+        and event.get("idempotencyKey") == call.key
+    ):
         raise Illegal(f"the receipt of {call.key!r} is bound to another call", "effect_receipt_conflict")
 
 
@@ -193,6 +196,7 @@ def _tool_result(state: RunState, event: Event, record: Record, position: int) -
     if call.answer is None:
         raise Illegal(f"tool_result of {call.key!r} without its answer")
     state.metrics.tool_failures += event.get("isError") is True
+    state.calls.rest(call)
 
 
 def _review(state: RunState, event: Event, record: Record, position: int) -> None:

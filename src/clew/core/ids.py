@@ -126,6 +126,9 @@ def effect_key(run_id: str, step_id: str, call_id: str) -> str:
     Source:
         DESIGN promise 3, §5 stage 6; reference/journal.md §1.
     """
+    key = f"{run_id}:{step_id}:{call_id}"
+    if run_id and step_id and call_id and key.count(":") == 2 and "#" not in key and key.isprintable():
+        return key
     for text, what in ((run_id, "run"), (step_id, "step"), (call_id, "call")):
         if not text or ":" in text or "#" in text or not text.isprintable():
             raise UsageError(
@@ -134,7 +137,7 @@ def effect_key(run_id: str, step_id: str, call_id: str) -> str:
                 next="Give it a name of printable characters without ':' and '#'.",
                 id=_shown(text),
             )
-    return f"{run_id}:{step_id}:{call_id}"
+    raise AssertionError("one of the parts is not legal")
 
 
 def split_key(key: str) -> tuple[str, str, str]:

@@ -96,7 +96,8 @@ def restore(value: Json, annotation: Any) -> Any:
     Source:
         DESIGN §5, answers.
     """
-    if annotation is Any or annotation is inspect.Signature.empty or _has_mark(value):
+    if annotation is Any or annotation is type(value) or annotation is inspect.Signature.empty or _has_mark(value):
+        # Of the very type: a plain `dict` or `str` says nothing of what is inside.
         return value
     try:
         return msgspec.convert(value, annotation, dec_hook=_rebuild)

@@ -52,10 +52,6 @@ class RunMetrics(msgspec.Struct):
         else:
             self.steps_succeeded += 1
 
-    def copy(self) -> "RunMetrics":
-        """An independent copy."""
-        return msgspec.structs.replace(self)
-
     def recorded(self, duration_ms: int, *, clock_stepped: bool) -> dict[str, Any]:
         """The form that `pause` and `finish` carry: unmeasured members left out."""
         view: dict[str, Any] = {

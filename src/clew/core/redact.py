@@ -33,6 +33,9 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _OPAQUE: Final = "opaque"
 _OPAQUE_NAMES: Final = frozenset({"signature", "thinkingsignature", "thoughtsignature", "encryptedcontent"})
 
+# Values of these types hold no text.
+_INERT: Final = frozenset({int, float, bool, type(None)})
+
 _GAP: Final = r"(?:\s|\\[nr])*"
 
 
@@ -172,11 +175,16 @@ class Redactor:
         return value
 
     def _dict(self, value: dict[str, Json], kind_of: _KindOf) -> Json:
-        items = [self._member(kind_of(key), item, kind_of) for key, item in value.items()]
-        keys = list(map(self.text, value))
-        if _all_same(value.values(), items) and _all_same(value, keys):
-            return value
-        return dict(zip(_told_apart(keys), items, strict=True))
+        hidden = False
+        keys: list[str] = []
+        items: list[Json] = []
+        for key, item in value.items():
+            kind = kind_of(key)
+            inert = kind is None and type(item) in _INERT
+            items.append(item if inert else self._member(kind, item, kind_of))
+            keys.append(self.text(key))
+            hidden = hidden or items[-1] is not item or keys[-1] is not key
+        return dict(zip(_told_apart(keys), items, strict=True)) if hidden else value
 
     def _member(self, kind: str | None, item: Json, kind_of: _KindOf) -> Json:
         if kind is None or (kind == _OPAQUE and type(item) is not str):

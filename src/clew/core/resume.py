@@ -129,7 +129,7 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
 
     Raises:
         NotFound: `unknown_run` when there is no record.
-        Refused: `run_already_finished` when the operation is completed or failed.
+        Refused: `run_already_finished` when the operation is completed or failed, or a foreign run's input is over.
         Refused: `foreign_run` when another program began the journal and a configuration is given.
         Refused: `resume_input_mismatch` when the input differs from the recorded one.
         Refused: `resume_config_mismatch` when a part differs; `facts["changed"]` names it.
@@ -141,10 +141,10 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
         raise NotFound(
             f"run {state.run_id!r} has no record", code="unknown_run", next="See `clew ls` for the runs there are."
         )
-    if state.ended or state.finish is not None:
+    if state.ended or state.finish is not None or state.theirs.input_over:
         raise _finished(state)
     if config is not None:
-        _check_ours(state)
+        check_ours(state)
         _check_input(state, facts)
         _check_config(state, config, facts)
     placed = [(turn.position, _judge_answer(turn.turn_id, turn.answer, facts)) for turn in state.turns.values()]
@@ -256,7 +256,8 @@ def _repeatable(call: CallState, offered: Offered, at_ms: int) -> bool:
     return since_ms <= call.started_ms <= at_ms <= since_ms + offered.window_s * 1000
 
 
-def _check_ours(state: RunState) -> None:
+def check_ours(state: RunState) -> None:
+    """Who began a journal continues it. `Refused` (`foreign_run`) when that was another program."""
     if not state.own:
         raise Refused(
             f"run {state.run_id!r} was begun by another program",
@@ -291,8 +292,11 @@ def _check_config(state: RunState, config: Fingerprint, facts: Facts) -> None:
 
 
 def _finished(state: RunState) -> Refused:
+    how = f"is {state.state if state.ended else 'finished'}"
+    if state.theirs.input_over:
+        how = f"has had its input {state.theirs.input_over}"
     return Refused(
-        f"run {state.run_id!r} is {state.state}; it does not go on",
+        f"run {state.run_id!r} {how}; it does not go on",
         code="run_already_finished",
         next=f"Look at it with `clew show {state.run_id}`; start a new run under another id.",
         run=state.run_id,

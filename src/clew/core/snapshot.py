@@ -1,6 +1,6 @@
 """The pure-JSON account of a run, the same behind every door, and the result that a program gets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from clew.core.operation import DurableOperation
@@ -21,6 +21,16 @@ def snapshot(
         trace: Event envelopes in the order of the journal.
         integrity: What the reader found: verdict of the end, sequence, chain.
     """
+    return outline(state, facts, integrity=integrity) | {"trace": list(trace), "effects": list(effect_rows(state))}
+
+
+def effect_rows(state: RunState) -> Iterator[dict[str, Any]]:
+    """What is known of every call that may change the world, a row each."""
+    return (effect_row(call) for call in state.calls.values() if call.may_change_the_world)
+
+
+def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict[str, Any]:
+    """As `snapshot`, with `trace` and `effects` empty: they grow with the run, and not every reader keeps them."""
     outcome = outcome_now(state)
     closed = state.finish or state.pause or {}
     return {
@@ -31,13 +41,13 @@ def snapshot(
         "metrics": state.metrics.snapshot(state.duration_ms, clock_stepped=state.clock_stepped),
         "evaluation": closed.get("evaluation") or no_evaluation(),
         "releaseReadiness": closed.get("releaseReadiness") or readiness(outcome),
-        "trace": list(trace),
+        "trace": [],
         "checkpoints": [],
         "artifacts": [],
         "extensions": [],
         "resumable": is_resumable(state, facts),
         "review": [effect_row(call) for call in state.unsettled()],
-        "effects": [effect_row(call) for call in state.calls.values() if call.may_change_the_world],
+        "effects": [],
         "integrity": integrity,
         "legs": [{**leg.owner, "openedAt": leg.opened_at, "closedBy": leg.closed_by or None} for leg in state.legs],
     }

@@ -4,6 +4,7 @@ The same rules judge a record before it is written (on a fork) and when it is re
 """
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from clew.core.chain import genesis
 from clew.core.legs import Leg
 from clew.core.metrics import RunMetrics
 from clew.core.operation import DurableOperation
+from clew.core.packing import CallBook
 from clew.core.records import Record
 from clew.core.times import parse_ms
 from clew.errors import Corrupt
@@ -42,6 +44,26 @@ class ApprovalState(msgspec.Struct, frozen=True, gc=False):
     decision: str = ""
 
 
+class Theirs(msgspec.Struct, frozen=True):
+    """What only a journal that clew did not begin can say. Its values are replaced, never changed.
+
+    `inputs`: the last word on each input, by its id; `loop`: the last loop snapshot; `slots`: the entries in `calls`
+    behind a key, where several agents share it.
+    """
+
+    inputs: dict[str, str] = {}
+    loop: dict[str, Any] | None = None
+    slots: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def input_over(self) -> str:
+        """How an input ended, `completed` or `discarded`; empty while none has."""
+        return next((status for status in self.inputs.values() if status in ("completed", "discarded")), "")
+
+
+_NOTHING_OF_THEIRS = Theirs()
+
+
 class RunState:
     """The fold of a journal: what happened so far, and nothing that was not recorded.
 
@@ -55,7 +77,8 @@ class RunState:
     __slots__ = (
         "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "clock_stepped",
         "controls", "finish", "last_append", "last_time", "legs", "metrics", "numbers", "operation", "own", "pause",
-        "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "trace_sequence", "turns",
+        "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "theirs", "trace_sequence",
+        "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -73,8 +96,8 @@ class RunState:
         self.start: dict[str, Any] = {}
         self.operation: DurableOperation | None = None
         self.legs: tuple[Leg, ...] = ()
-        self.calls: Book[CallState] = Book()
-        self.pending: Book[CallState] = Book()
+        self.calls = CallBook(run_id)
+        self.pending: Book[str] = Book()
         self.turns: Book[TurnState] = Book()
         self.steps: Book[AnswerRef] = Book()
         self.approvals: Book[ApprovalState] = Book()
@@ -86,24 +109,40 @@ class RunState:
         self.pause: dict[str, Any] | None = None
         self.finish: dict[str, Any] | None = None
         self.metrics = RunMetrics()
+        self.theirs = _NOTHING_OF_THEIRS
 
     def fork(self) -> "RunState":
         """A state to try records on; nothing reaches this one until `merge`."""
         fork = RunState.__new__(RunState)
-        for name in RunState.__slots__:
-            value = getattr(self, name)
-            setattr(fork, name, value.fork() if isinstance(value, Book) else value)
-        fork.metrics = self.metrics.copy()
+        fork._take_facts(self)
+        fork.run_id, fork.own, fork.start, fork.started_at = self.run_id, self.own, self.start, self.started_at
+        fork.calls, fork.pending, fork.steps = self.calls.fork(), self.pending.fork(), self.steps.fork()
+        fork.turns, fork.approvals, fork.reviews = self.turns.fork(), self.approvals.fork(), self.reviews.fork()
+        fork.controls, fork.numbers = self.controls.fork(), self.numbers.fork()
+        fork.metrics, fork.theirs = copy(self.metrics), self.theirs
         return fork
 
     def merge(self, fork: "RunState") -> None:
-        """Become what a fork of this state has become."""
-        for name in RunState.__slots__:
-            value = getattr(fork, name)
-            if isinstance(value, Book):
-                getattr(self, name).merge(value)
-            else:
-                setattr(self, name, value)
+        """Become what a fork of this state has become; the fork stands for this state again, ready for the next try."""
+        self._take_facts(fork)
+        self.own, self.start, self.started_at = fork.own, fork.start, fork.started_at
+        self.calls.merge(fork.calls)
+        self.pending.merge(fork.pending)
+        self.turns.merge(fork.turns)
+        self.steps.merge(fork.steps)
+        self.approvals.merge(fork.approvals)
+        self.reviews.merge(fork.reviews)
+        self.controls.merge(fork.controls)
+        self.numbers.merge(fork.numbers)
+        self.metrics, self.theirs = copy(fork.metrics), fork.theirs
+
+    def _take_facts(self, other: "RunState") -> None:
+        """Member by member, for it is done twice an append; `test_state` knows all of them."""
+        self.sequence, self.trace_sequence, self.answers = other.sequence, other.trace_sequence, other.answers
+        self.chain, self.last_append, self.last_time = other.chain, other.last_append, other.last_time
+        self.clock_stepped, self.active_ms, self.legs = other.clock_stepped, other.active_ms, other.legs
+        self.operation, self.accepted_parts = other.operation, other.accepted_parts
+        self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
 
     # What a reader asks.
 
@@ -142,11 +181,19 @@ class RunState:
 
     def unsettled(self) -> list[CallState]:
         """Calls whose effect nobody can vouch for, in the order of the journal."""
-        return [call for call in self.pending.values() if call.unsettled and not self.answers_call(call)]
+        return [call for call in self.unanswered() if call.unsettled and not self.answers_call(call)]
+
+    def unanswered(self) -> list[CallState]:
+        """Calls that have no answer of their own yet, in the order of the journal."""
+        found = [self.calls.get(slot) for slot in self.pending.values()]
+        return [call for call in found if call is not None]
 
     def answers_call(self, call: CallState) -> bool:
-        """Has the call its answer? In a journal that is not ours, its step's output stands for it."""
-        return call.answer is not None or (not self.own and self.steps.get(call.step_id) is not None)
+        """Has the call its answer? In a journal that is not ours, a later output of its step stands for it."""
+        if self.own or call.answer is not None:
+            return call.answer is not None
+        output = self.steps.get(call.step_id)
+        return output is not None and output.position > call.position
 
     def completed_steps(self) -> list[str]:
         """Ids of steps, turns and calls that have their answer, in the order of their answers."""

@@ -1,6 +1,7 @@
 """Times as they stand in records: ISO-8601 UTC with milliseconds. Reading the clock belongs to `runtime/clock`."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 
 def valid_time(text: object) -> bool:
@@ -10,7 +11,13 @@ def valid_time(text: object) -> bool:
 
 def parse_ms(text: object) -> int | None:
     """Milliseconds since 1970 of an ISO-8601 time ending in `Z`, or None when it is none."""
-    if type(text) is not str or not text.endswith("Z"):
+    return _parsed(text) if type(text) is str else None
+
+
+# The records of an append carry one time, and are judged one after another.
+@lru_cache(maxsize=32)
+def _parsed(text: str) -> int | None:
+    if not text.endswith("Z"):
         return None
     try:
         at = datetime.fromisoformat(text)
@@ -21,8 +28,13 @@ def parse_ms(text: object) -> int | None:
 
 def format_ms(at_ms: int) -> str:
     """The time of so many milliseconds since 1970, as it stands in records."""
-    at = _EPOCH + at_ms * _MILLISECOND
-    return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    seconds, ms = divmod(at_ms, 1000)
+    return f"{_second(seconds)}.{ms:03d}Z"
+
+
+@lru_cache(maxsize=32)
+def _second(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -29,6 +29,7 @@ class AppendFile:
         self.size_bytes = size_bytes
         self.poisoned = False
         self._fd = fd
+        self._name = os.fspath(path)
         _open_files.add(self)
 
     @classmethod
@@ -69,9 +70,9 @@ class AppendFile:
         self.require_sound()
         self.poisoned = True
         at = self.size_bytes
-        self._require_untouched()
-        if check_path:
-            self._require_same()
+        found = self._require_untouched()
+        if check_path and not self._leads_to(found):
+            raise self._replaced("is another file than the one that is open")
         self._write(data)
         self._sync_data()
         self.size_bytes = at + len(data)
@@ -114,12 +115,14 @@ class AppendFile:
 
     def is_same(self) -> bool:
         """Does the path still lead to this very file?"""
+        return self._leads_to(self._look())
+
+    def _leads_to(self, here: os.stat_result) -> bool:
         try:
-            there = os.stat(self.path, follow_symlinks=False)
+            there = os.stat(self._name, follow_symlinks=False)
         except OSError:
             return False
-        here = self._look()
-        return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+        return here.st_ino == there.st_ino and here.st_dev == there.st_dev
 
     def close(self) -> None:
         """Let the lock go. Safe to call twice; nothing can be done with the file afterwards."""
@@ -146,10 +149,11 @@ class AppendFile:
         except OSError as error:
             raise failure(error, self.path, "look at") from error
 
-    def _require_untouched(self) -> None:
+    def _require_untouched(self) -> os.stat_result:
         found = self._look()
         if found.st_nlink == 0 or found.st_size != self.size_bytes:
             raise self._replaced(f"has {found.st_size} bytes and {found.st_nlink} names, expected {self.size_bytes}")
+        return found
 
     def _require_same(self) -> None:
         if not self.is_same():

@@ -8,6 +8,7 @@ from clew.errors import ClewError, Refused, Storage
 
 _FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG})
 
 
 def failure(error: OSError, path: Path, deed: str) -> ClewError:
@@ -29,6 +30,13 @@ def failure(error: OSError, path: Path, deed: str) -> ClewError:
     if error.errno in _DENIED:
         return Storage(
             message, code="storage_denied", next="Give this user read and write access to that path.", **facts
+        )
+    if error.errno in _NOWHERE:
+        return Storage(
+            message,
+            code="run_state_failed",
+            next="Check that path: a folder on the way to it is missing, or something else stands in its place.",
+            **facts,
         )
     return Storage(message, code="run_state_failed", next="Check that disk, then `clew verify` the run.", **facts)
 

@@ -19,6 +19,8 @@ from clew.disk.failures import barrier_failed, failure, link_refused
 from clew.errors import Storage
 
 PIECE = 1 << 20
+Content = bytes | Callable[[int], bytes]
+"""What a file is to hold: bytes, or what makes them from the descriptor of the very file that will be there."""
 _TEMP_NUMBERS = itertools.count(1)
 _TEMP_NAME = re.compile(r"\..+\.(\d+-\d+|[a-z2-7]{16})\.tmp", re.ASCII | re.DOTALL)
 
@@ -35,7 +37,7 @@ _BORN = APPEND | os.O_CREAT | os.O_EXCL
 # ---------------------------------------------------------------------------------------------------------- publishing
 
 
-def publish(path: Path, data: bytes) -> None:
+def publish(path: Path, data: Content) -> None:
     """Put `data` at `path`, in place of what was there: a reader sees the old bytes or the new, a crash too.
 
     Raises:
@@ -47,7 +49,7 @@ def publish(path: Path, data: bytes) -> None:
     _publish(path, data, _replace)
 
 
-def publish_new(path: Path, data: bytes) -> bool:
+def publish_new(path: Path, data: Content) -> bool:
     """Put `data` at `path` unless something is there already, which is never replaced; False then.
 
     Raises:
@@ -78,10 +80,10 @@ def republish(path: Path, data: bytes, *, mark: str = "") -> None:
     _publish(path, data, name, 0o666 if kept is None else kept, mark)
 
 
-def _publish(path: Path, data: bytes, name: Callable[[Path, Path], None], mode: int = 0o600, mark: str = "") -> None:
+def _publish(path: Path, data: Content, name: Callable[[Path, Path], None], mode: int = 0o600, mark: str = "") -> None:
     temp, fd = exclusive(path, mode, mark)
     try:
-        fill(fd, data, path)
+        fill(fd, data if isinstance(data, bytes) else data(fd), path)
         closing, fd = fd, -1
         os.close(closing)
         name(temp, path)
@@ -119,6 +121,12 @@ def discard(temp: Path, fd: int) -> None:
             os.close(fd)
     with contextlib.suppress(OSError):
         os.unlink(temp)
+
+
+def _let_go(fd: int) -> None:
+    """Close a descriptor through which nothing was written that is not synced: its refusal changes nothing."""
+    with contextlib.suppress(OSError):
+        os.close(fd)
 
 
 def fill(fd: int, data: bytes, path: Path) -> None:
@@ -163,7 +171,7 @@ else:
         try:
             sync(fd, folder)
         finally:
-            os.close(fd)
+            _let_go(fd)
 
     def place_new(temp: Path, path: Path) -> None:
         """Give the temp file its name; `FileExistsError` when the name is taken.
@@ -301,7 +309,7 @@ def read_bytes(path: Path, limit: int) -> bytes | None:
     try:
         return b"".join(pieces_of(fd, path, 0, min(limit, os.fstat(fd).st_size)))
     finally:
-        os.close(fd)
+        _let_go(fd)
 
 
 def pieces(path: Path, start: int) -> Iterator[bytes]:
@@ -317,7 +325,7 @@ def pieces(path: Path, start: int) -> Iterator[bytes]:
     try:
         yield from pieces_of(fd, path, start, os.fstat(fd).st_size)
     finally:
-        os.close(fd)
+        _let_go(fd)
 
 
 def pieces_of(fd: int, path: Path, start: int, end: int) -> Iterator[bytes]:
@@ -355,7 +363,7 @@ def read_line(path: Path, start: int, limit: int) -> bytes | None:
     try:
         return _read_line(fd, path, start, min(os.fstat(fd).st_size, start + limit))
     finally:
-        os.close(fd)
+        _let_go(fd)
 
 
 def _read_line(fd: int, path: Path, start: int, end: int) -> bytes | None:

@@ -37,7 +37,13 @@ def kind(name: str) -> FileSystem:
 
 
 def mounted(path: str, mountinfo: str) -> str | None:
-    """The kind of the file system that holds `path`, by the text of mountinfo: the longest and latest mount wins."""
+    """The kind of the file system that holds `path`, by the text of mountinfo."""
+    found = mount_of(path, mountinfo)
+    return None if found is None else found[0]
+
+
+def mount_of(path: str, mountinfo: str) -> tuple[str, tuple[str, ...]] | None:
+    """The kind and the options of the mount that holds `path`: the longest and latest one wins."""
     best, found = -1, None
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -46,7 +52,8 @@ def mounted(path: str, mountinfo: str) -> str | None:
             continue
         point = _plain(fields[4])
         if len(point) >= best and (path + "/").startswith(point.rstrip("/") + "/"):
-            best, found = len(point), kinds[0]
+            options = ",".join((*fields[5:6], *kinds[2:3])).split(",")
+            best, found = len(point), (kinds[0], tuple(dict.fromkeys(options)))
     return found
 
 
@@ -71,12 +78,25 @@ if sys.platform == "win32":
             return FileSystem(name.value, False)
         return kind(name.value) if where == fixed else FileSystem(name.value, None)
 
+    def mount_options(path: Path) -> tuple[str, ...]:
+        """None are told."""
+        del path
+        return ()
+
 else:
 
     def file_system(path: Path) -> FileSystem:
         """The file system that holds `path`, as the kernel's mount table tells it."""
+        found = _mount(path)
+        return kind(found[0]) if found else FileSystem("unknown", None)
+
+    def mount_options(path: Path) -> tuple[str, ...]:
+        """How the file system that holds `path` is mounted."""
+        found = _mount(path)
+        return found[1] if found else ()
+
+    def _mount(path: Path) -> tuple[str, tuple[str, ...]] | None:
         try:
-            name = mounted(os.path.realpath(path), _MOUNTS.read_text(errors="surrogateescape"))
+            return mount_of(os.path.realpath(path), _MOUNTS.read_text(errors="surrogateescape"))
         except OSError:
-            name = None
-        return kind(name) if name else FileSystem("unknown", None)
+            return None

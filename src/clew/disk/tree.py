@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from clew.disk.failures import failure
 from clew.disk.files import is_link, sync_folder
@@ -56,6 +56,43 @@ def entries(folder: Path) -> list[tuple[str, Kind]]:
         raise failure(error, folder, "list") from error
     kinds = ((name, kind_of(folder / name)) for name in names)
     return [(name, kind) for name, kind in kinds if kind is not None]
+
+
+class Entry(NamedTuple):
+    """Something below a folder: where, what, its mode; `denied` is a folder that cannot be looked into."""
+
+    path: Path
+    kind: Kind | Literal["denied"]
+    mode: int
+
+
+def walk(root: Path) -> Iterator[Entry]:
+    """Everything below a folder, links not followed, folder by folder; what vanishes meanwhile is left out."""
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as found:
+                names = sorted(entry.name for entry in found)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            yield Entry(folder, "denied", 0)
+            continue
+        for path in (folder / name for name in names):
+            entry = _entry(path)
+            if entry is not None:
+                yield entry
+                if entry.kind == "folder":
+                    waiting.append(path)
+
+
+def _entry(path: Path) -> Entry | None:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return None
+    return Entry(path, "link" if is_link(path) else _kind(mode), mode)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import inspect
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from clew.runtime.pool import in_own_thread, through
 from clew.runtime.tools import Call, Failed, ProbeBody, Tool, unfinished
 
 PROBE_TIMEOUT_S: Final = 10.0
+LINGER_S: Final = 1.0
 FAULT_CHARS: Final = 500
 MESSAGE_CHARS: Final = 4000
 Late = Callable[[Outcome], None]
@@ -89,7 +91,7 @@ def recordable(verdict: Verdict, redactor: Redactor, *, in_progress: bool) -> Ve
     if not isinstance(verdict, Happened) or verdict.result is msgspec.UNSET:
         return msgspec.structs.replace(verdict, reason=reason)
     try:
-        result = redactor.answer(to_json(verdict.result))
+        result = redactor.answer(to_json(verdict.result, at="result"))
     except UsageError as fault:
         return CannotTell(f"the probe's result is not JSON: {fault.message}")
     return Happened(result, reason)
@@ -100,7 +102,7 @@ async def run_async(
 ) -> tuple[Outcome, Struck]:
     """Run a body from an event loop; a cancellation that struck it is handed back beside what is known."""
     work = _work(tool, call, arguments)
-    token = HERE.set(Place(call.run_id, in_tool=True))
+    token = HERE.set(Place(call.run_id, in_tool=True, key=call.key, attempt=call.attempt))
     try:
         if tool.is_async and tool.timeout_s is None:
             return await _contained(tool, call, work, redactor), None
@@ -113,7 +115,7 @@ async def run_async(
         return Cancelled(), cancelled
     finally:
         HERE.reset(token)
-    return await _within_its_time(tool, ended, late)
+    return await _within_its_time(tool, call, ended, late)
 
 
 async def _contained(tool: Tool, call: Call, work: Callable[[], Any], redactor: Redactor) -> Outcome:
@@ -137,7 +139,9 @@ def _contained_sync(tool: Tool, call: Call, work: Callable[[], Any], redactor: R
         return unknown(tool, fault, redactor)
 
 
-async def _within_its_time(tool: Tool, ended: "asyncio.Future[Outcome]", late: Late) -> tuple[Outcome, Struck]:
+async def _within_its_time(
+    tool: Tool, call: Call, ended: "asyncio.Future[Outcome]", late: Late
+) -> tuple[Outcome, Struck]:
     """Wait for a body in a task or thread of its own; when its time is up it is left behind."""
     met: Struck = None
     try:
@@ -148,6 +152,7 @@ async def _within_its_time(tool: Tool, ended: "asyncio.Future[Outcome]", late: L
         ended.cancel()
         met = await _linger(ended) or met
     if not ended.done():
+        call.leave()
         ended.add_done_callback(lambda future: late(_outcome(future)))
         return (Cancelled() if met is not None else timed_out(tool)), met
     if met is None and ended.cancelled():
@@ -156,8 +161,8 @@ async def _within_its_time(tool: Tool, ended: "asyncio.Future[Outcome]", late: L
 
 
 async def _linger(ended: "asyncio.Future[Outcome]") -> Struck:
-    """Give a cancelled task one second to take its leave."""
-    return await through(asyncio.ensure_future(asyncio.wait([ended], timeout=1.0)))
+    """Give a cancelled task a moment to take its leave."""
+    return await through(asyncio.ensure_future(asyncio.wait([ended], timeout=LINGER_S)))
 
 
 def _outcome(ended: "asyncio.Future[Outcome]") -> Outcome:
@@ -168,7 +173,7 @@ def run_sync(tool: Tool, call: Call, arguments: dict[str, Any], redactor: Redact
     """Run a body from plain code: in the caller's thread, or apart when its time is limited or a loop runs here."""
     work = _work(tool, call, arguments)
     body: Callable[[], Any] = (lambda: blocking(work())) if tool.is_async else work
-    token = HERE.set(Place(call.run_id, in_tool=True))
+    token = HERE.set(Place(call.run_id, in_tool=True, key=call.key, attempt=call.attempt))
     try:
         if tool.timeout_s is None and not (tool.is_async and a_loop_runs_here()):
             return _contained_sync(tool, call, body, redactor)
@@ -205,10 +210,14 @@ def _wait_for(tool: Tool, call: Call, body: Callable[[], Any], redactor: Redacto
         return ended.get(timeout=tool.timeout_s)
     except queue.Empty:
         given_up.set()
-        # It may have ended between the two.
-        return timed_out(tool) if ended.empty() else ended.get()
+        call.leave()
+        # It may have ended between the two, or does so now that it hears of it.
+        with suppress(queue.Empty):
+            return ended.get(timeout=LINGER_S if call.listened else 0)
+        return timed_out(tool)
     except KeyboardInterrupt:
         given_up.set()
+        call.leave()
         raise
 
 
@@ -221,7 +230,7 @@ def verdict_of(given: Any) -> Verdict:
 
 async def probe_async(probe: ProbeBody, call: Call, *, timeout_s: float = PROBE_TIMEOUT_S) -> tuple[Verdict, Struck]:
     """Ask a probe from an event loop; raising or taking longer than its time is "cannot tell"."""
-    token = HERE.set(Place(call.run_id, in_tool=True))
+    token = HERE.set(Place(call.run_id, in_tool=True, key=call.key, attempt=call.attempt))
     try:
         ended = asyncio.ensure_future(_asked(probe, call))
     finally:
@@ -248,7 +257,7 @@ def probe_sync(probe: ProbeBody, call: Call, *, timeout_s: float = PROBE_TIMEOUT
     """Ask a probe from plain code, with the same patience."""
     heard: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
     context = contextvars.copy_context()
-    context.run(HERE.set, Place(call.run_id, in_tool=True))
+    context.run(HERE.set, Place(call.run_id, in_tool=True, key=call.key, attempt=call.attempt))
 
     def in_thread() -> None:
         try:

@@ -4,11 +4,15 @@ from typing import Any
 
 from clew.core.canon import fingerprint
 from clew.core.compose import Move, Saying
+from clew.core.folding import fold, take
 from clew.core.outcome import effect_row
+from clew.core.redact import Redactor
+from clew.core.resume import check_ours
 from clew.core.state import RunState
 from clew.errors import Held, Refused
 from clew.runtime.control import reject_rest
 from clew.runtime.ending import publish
+from clew.runtime.living import not_over
 from clew.runtime.opening import HomeParts
 from clew.runtime.recovery import Reopened, end_leg, fail_sayings, unfinished_business
 from clew.runtime.reviewing import Said
@@ -91,8 +95,9 @@ def abort_run(place: HomeParts, run_id: str, said: Said) -> dict[str, Any]:
     """End a run for good: by the inbox when a writer lives, under the lock else. Started effects stay listed.
 
     Raises:
-        Refused: `run_already_finished`. Held: the owner is not proven gone.
+        Refused: `run_already_finished`, `foreign_run`. Held: the owner is not proven gone.
     """
+    _require_ours(place, run_id)
     while True:
         writer = writer_of(place, run_id)
         if writer is not None:
@@ -108,8 +113,9 @@ def _abort_under_lock(place: HomeParts, writer: RunWriter, said: Said) -> dict[s
         if opened.state.finish is not None:
             raise _ended(opened.state)
         opened.take_over(place.takeover)
-        begin: list[Saying] = [Move("REQUEST_ABORT", f"by {said.by}: {said.reason}"), *fail_sayings("aborted")]
-        journal = opened.begin(then=unfinished_business(opened.state) or begin)
+        alive = not_over(place.processes, opened.state.unsettled(), Redactor())
+        begin: list[Saying] = [Move("REQUEST_ABORT", f"by {said.by}: {said.reason}"), *fail_sayings("aborted", alive)]
+        journal = opened.begin(then=unfinished_business(opened.state, alive) or begin)
     except BaseException:
         writer.close()
         raise
@@ -122,19 +128,23 @@ def _abort_under_lock(place: HomeParts, writer: RunWriter, said: Said) -> dict[s
         # Its end was cut off before anybody asked to abort it: that end stands.
         raise _ended(journal.state)
     effects = [effect_row(call) for call in journal.state.calls.values() if call.started_ms]
-    return {"runId": writer.run_id, "command": "abort", "status": "applied", "effects": effects}
+    return {"runId": writer.run_id, "command": "abort", "status": "applied", "effects": effects, "alive": alive}
 
 
 def pause_run(place: HomeParts, run_id: str, said: Said) -> dict[str, Any]:
     """Ask a living run to pause at its next safe point.
 
     Raises:
-        Refused: `run_not_living` when nobody runs it.
+        Refused: `run_not_living` when nobody runs it; `foreign_run`. Corrupt.
     """
+    _require_ours(place, run_id)
     writer = writer_of(place, run_id)
     status = send(place, run_id, "pause", said, {}) if writer is None else None
     if writer is not None:
-        writer.close()
+        try:
+            fold(writer.read(), run_id)
+        finally:
+            writer.close()
     if status is not None:
         return {"runId": run_id, "command": "pause", "status": status}
     raise Refused(
@@ -143,6 +153,16 @@ def pause_run(place: HomeParts, run_id: str, said: Said) -> dict[str, Any]:
         next=f"Look at it with `clew show {run_id}`.",
         run=run_id,
     )
+
+
+def _require_ours(place: HomeParts, run_id: str) -> None:
+    """Whose a journal is, its first record says; another program's gets no command from here."""
+    state = RunState(run_id)
+    for record, position in place.store.read(run_id):
+        take(state, record, position)
+        if state.own:
+            break
+    check_ours(state)
 
 
 def _ended(state: RunState) -> Refused:

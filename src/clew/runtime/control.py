@@ -75,7 +75,7 @@ class Control:
                 self.gate.store.answer(self.gate.journal.state.run_id, answer)
 
     def _apply(self, command: Command) -> Walking:
-        said = fingerprint(msgspec.to_builtins(command))
+        said, command = fingerprint(msgspec.to_builtins(command)), self._hidden(command)
         known = self.gate.journal.state.controls.get(command.control_id)
         if known is not None and (known["fingerprint"] != said or known["state"] != "accepted"):
             self._answer(command, _repeated(known, said), known.get("reason", ""))
@@ -91,6 +91,17 @@ class Control:
             status, why = "rejected", fault.message
         yield Append((events.control(command.control_id, said, status, reason=why),))
         self._answer(command, status, why)
+
+    def _hidden(self, command: Command) -> Command:
+        """The command as it may be recorded: another process knows nothing of the agent's secrets."""
+        hide = self.gate.redactor
+        told = {name: hide.answer(value) for name, value in command.arguments.items() if name in ("evidence", "result")}
+        return msgspec.structs.replace(
+            command,
+            by=hide.text(command.by),
+            reason=hide.text(command.reason),
+            arguments=command.arguments | told,
+        )
 
     def _answer(self, command: Command, status: Any, reason: str) -> None:
         self.answers.append(CommandAnswer(command.control_id, status, reason))
@@ -118,7 +129,7 @@ class Control:
         verdict, evidence = settlement_of(arguments), evidence_of(arguments)
         check_open(state, call, verdict, gate.blobs.has)
         check_attempt(call, arguments.get("attempt", call.attempt))
-        if call.key in gate.flying:
+        if call.key in gate.flights.keys:
             raise UsageError(
                 f"{call.key!r} is under way right now",
                 code="effect_under_way",

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from clew.core import events
+from clew.core.answers import json_text
 from clew.core.calls import CallState
 from clew.core.compose import Close, Move, Saying
 from clew.core.effect import settle_happened
@@ -19,6 +20,7 @@ from clew.core.times import format_ms
 from clew.errors import ClewError, Stop, Storage
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
+from clew.runtime.living import not_over
 from clew.runtime.recovery import fail_sayings
 
 
@@ -45,10 +47,10 @@ def end_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     """
     if gate.given_up:
         return fail_sayings("effect_given_up")
+    unsettled = gate.journal.state.unsettled()
     if gate.aborting:
         begin: list[Saying] = [] if gate.journal.state.state == "aborting" else [Move("REQUEST_ABORT", gate.aborting)]
-        return [*begin, *fail_sayings("aborted")]
-    unsettled = gate.journal.state.unsettled()
+        return [*begin, *fail_sayings("aborted", not_over(gate.processes, unsettled, gate.redactor))]
     if gate.closing is None and _returned(ended) and not unsettled:
         output = gate.redactor.answer(record_result(ended.output))
         return [events.agent_end(output), Move("COMPLETE"), Close("finish", Outcome("succeeded", "completed"))]
@@ -135,12 +137,8 @@ def row(state: RunState) -> dict[str, Any]:
     """The line that lists show of a run, as it stands now."""
     # First what nothing but a person or a probe can settle: that is what the reader is to act on.
     waiting = sorted(map(effect_row_of, state.unsettled()), key=lambda effect: effect["repeatable"])
-    closed = state.finish or state.pause
-    outcome = closed.get("outcome", {}) if closed is not None else {}
     return {
-        "state": state.state,
-        "reason": outcome.get("finishReason", ""),
-        "message": (outcome.get("error") or {}).get("message", ""),
+        **(_stand(state) if state.own else _as_they_say(state)),
         "agent": state.start.get("configName", ""),
         "input": _short(state.input),
         "startedAt": state.started_at,
@@ -153,11 +151,31 @@ def row(state: RunState) -> dict[str, Any]:
     }
 
 
+def _stand(state: RunState) -> dict[str, Any]:
+    closed = state.finish or state.pause
+    outcome = closed.get("outcome", {}) if closed is not None else {}
+    return {
+        "state": state.state,
+        "reason": outcome.get("finishReason", ""),
+        "message": (outcome.get("error") or {}).get("message", ""),
+    }
+
+
+def _as_they_say(state: RunState) -> dict[str, Any]:
+    """How a run of another program stands, in that program's words (`foreign`), empty where it said nothing."""
+    moved = state.state if state.operation is not None else ""
+    closed = state.finish if state.finish is not None else state.pause if moved in ("", "paused") else None
+    told = "finished" if state.finish is not None else moved or ("paused" if closed is not None else "")
+    said = (closed or {}).get("outcome", closed)
+    reason = said.get("finishReason", said.get("status", "")) if type(said) is dict else ""
+    return {"state": moved or "unknown", "reason": str(reason), "message": "", "foreign": told}
+
+
 def effect_row_of(call: CallState) -> dict[str, Any]:
     """An effect's row, with the place where its arguments stand."""
     return {**effect_row(call), "position": call.position}
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode() if value is not None else ""
+    text = value if isinstance(value, str) else json_text(value) if value is not None else ""
     return text if len(text) <= 80 else text[:79] + "…"

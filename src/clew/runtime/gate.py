@@ -3,8 +3,7 @@
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from clew.core import needs
@@ -20,14 +19,16 @@ from clew.core.redact import Redactor
 from clew.core.resume import Facts, judge_call
 from clew.core.review import missing_result_message
 from clew.errors import ClewError, Refused, Stop
+from clew.runtime import logs
 from clew.runtime.bodies import MESSAGE_CHARS, text_of
 from clew.runtime.claims import Claims
+from clew.runtime.flights import Flights
 from clew.runtime.journal import Journal
-from clew.runtime.living import running_here
+from clew.runtime.living import alive
 from clew.runtime.place import Place
 from clew.runtime.tickets import Ticket, deliver, facts_of, new_walk, recorded_walk
 from clew.runtime.tools import Agent, Call, Tool, as_tool
-from clew.stores.base import BlobStore, RunStore, Workspace
+from clew.stores.base import BlobStore, Processes, RunStore, Workspace
 
 PATIENCE: Final = 1000
 """So often a plain agent is told to stop; then the leg ends under it, for it may never give in."""
@@ -41,21 +42,16 @@ class Gate:
     """
 
     def __init__(
-        self,
-        journal: Journal,
-        agent: Agent,
-        *,
-        store: RunStore,
-        blobs: BlobStore,
-        budget: RunBudget,
-        workspace: Workspace,
-    ) -> None:
+        self, journal: Journal, agent: Agent, *, store: RunStore, blobs: BlobStore, budget: RunBudget,
+        workspace: Workspace, processes: Processes,
+    ) -> None:  # fmt: skip
         self.journal = journal
         self.agent = agent
         self.store = store
         self.blobs = blobs
         self.budget = budget
         self.workspace = workspace
+        self.processes = processes
         self.redactor = Redactor(agent.secrets)
         self.tools = dict(agent.tools)
         self.claims = Claims(journal.state)
@@ -66,13 +62,12 @@ class Gate:
         self.fault: BaseException | None = None
         self.agent_fault: BaseException | None = None
         self.unrecorded: list[str] = []
-        self.in_flight = 0
-        self.flying: set[str] = set()
+        self.flights = Flights(self.break_down)
+        self.flight = self.flights.flight
         self.interrupts = 0
         self.interruptible = False
         self.abandoned = False
         self.left = False
-        self.ended = False
         self.depart: Callable[[], None] | None = None
         self._refusals = itertools.count(1)
         self.late: list[tuple[Ticket, int, needs.Outcome]] = []
@@ -95,10 +90,9 @@ class Gate:
         if self.on_close is not None:
             self.on_close()
 
-    def end(self) -> None:
-        """The agent has ended: calls under way are waited for, and no call, step or turn begins."""
-        with self._admitting:
-            self.ended = True
+    def wake_by(self, waker: Callable[[], None]) -> None:
+        """Call this when the gate closes and whenever a call or a turn is over."""
+        self.on_close = self.flights.landed = waker
 
     def check_open(self) -> None:
         """Tell the agent that the gate has closed.
@@ -110,7 +104,11 @@ class Gate:
         if self.fault is not None:
             raise Stop(f"the journal can no longer be written: {self.fault}") from self.fault
         if self.closing is not None:
-            if self.depart is not None and next(self._refusals) % PATIENCE == 0 and not (self.in_flight or self.left):
+            if (
+                self.depart is not None
+                and next(self._refusals) % PATIENCE == 0
+                and not (self.flights.count or self.left)
+            ):
                 self.depart()
             raise Stop(f"the run is pausing: {self.closing.reason}")
         if self.aborting:
@@ -127,43 +125,12 @@ class Gate:
 
     def break_down(self, fault: BaseException, ticket: Ticket | None = None) -> None:
         """The journal failed: remember what ended but could not be recorded."""
-        self.fault = self.fault or fault
+        first, self.fault = self.fault is None, self.fault or fault
         if ticket is not None and ticket.ran:
             self.unrecorded.append(ticket.facts.key)
         self.close(Closing("storage"))
-
-    @contextmanager
-    def flight(self, ticket: Ticket | None = None) -> Iterator[None]:
-        """A call or a turn is under way; what fails inside is the journal, and that ends the leg.
-
-        Raises:
-            Stop: it failed. The agent is not told as of an error: it might go on as if it knew.
-        """
-        key = "" if ticket is None else ticket.facts.key
-        with self._admitting:
-            if self.ended and ticket is not None:
-                raise Stop("the agent has ended")
-            self.in_flight += 1
-            self.flying.add(key)
-        try:
-            yield
-        except Stop:
-            raise
-        except Exception as fault:
-            if isinstance(fault, Refused) and ticket is not None and not ticket.ran:
-                # Composing refused it as too large: nothing was written or started, and the journal is sound.
-                raise
-            self.break_down(fault, ticket)
-            raise Stop(f"the journal can no longer be written: {fault}") from fault
-        except BaseException as fault:
-            self.break_down(fault, ticket)
-            raise
-        finally:
-            with self._admitting:
-                self.in_flight -= 1
-                self.flying.discard(key)
-            if self.on_close is not None:
-                self.on_close()
+        if first:
+            logs.poisoned(self.journal.state.run_id, fault)
 
     def diverge(self, fault: Refused) -> None:
         """The agent does not do again what is recorded: close, and tell it so.
@@ -186,7 +153,7 @@ class Gate:
         self.check_open()
         tool = self._known(given)
         arguments = tool.bind(args, kwargs)
-        plain = to_json(arguments)
+        plain = to_json(arguments, at="args")
         asked = fingerprint(plain)
         turn_id = f"turn-{self.journal.state.metrics.turns}"
         with self._admitting:
@@ -239,8 +206,8 @@ class Gate:
         )
 
     def _next_step(self, path: str, name: str) -> str:
-        base = step_id(path, name, 1)[: -len("-1")]
-        return f"{base}-{self._next(base)}"
+        base = f"{path}.{name}" if path else name
+        return step_id(path, name, self._next(base))
 
     def _next(self, name: str) -> int:
         """The next number of a name: above all that are recorded and all that this leg gave out."""
@@ -250,11 +217,11 @@ class Gate:
 
     def next_in_leg(self, path: str, name: str) -> str:
         """The id of the next step of this name here, counted from the beginning of the leg, as the agent replays."""
-        base = step_id(path, name, 1)[: -len("-1")]
+        base = f"{path}.{name}" if path else name
         with self._admitting:
             self._step_names.add(name)
             self._steps[base] += 1
-            return f"{base}-{self._steps[base]}"
+            return step_id(path, name, self._steps[base])
 
     def next_turn(self) -> str:
         """The id of a new turn."""
@@ -269,7 +236,7 @@ class Gate:
         assert call is not None
         facts = facts_of(self.journal.state.run_id, call, tool.capability)
         ticket = Ticket(tool, facts, arguments, plain)
-        decision, reason = judge_call(self.journal.state, call, self.facts())
+        decision, reason = judge_call(self.journal.state, call, self.facts(call))
         if decision == "skip":
             ticket.replay = self._answer_of(call)
         elif decision in ("run", "rerun"):
@@ -281,10 +248,10 @@ class Gate:
             ticket.end = Closing("unknown_effect" if decision == "review" else reason, reason)
         return ticket
 
-    def facts(self) -> Facts:
-        """What the plan must know about now."""
+    def facts(self, call: CallState) -> Facts:
+        """What the plan must know about now to judge this call."""
         offered = {name: tool.offered() for name, tool in self.tools.items()}
-        return Facts(self.journal.clock.now_ms(), offered, living=running_here())
+        return Facts(self.journal.clock.now_ms(), offered, living=alive(self.processes, [call], self.redactor))
 
     def _answer_of(self, call: CallState) -> Answer | Unrecorded:
         if call.answer is not None:
@@ -340,7 +307,7 @@ class Gate:
     def check_time(self) -> None:
         """Refuse a turn or step when the time is used up, by closing the gate."""
         self.check_open()
-        if self.ended:
+        if self.flights.ended:
             raise Stop("the agent has ended")
         limit = out_of_time(self.budget, self.active_s())
         if limit is not None:
@@ -356,7 +323,15 @@ class Gate:
     def call_of(self, ticket: Ticket, attempt: int) -> Call:
         """The call as the tool and its probe see it."""
         facts = ticket.facts
-        return Call(facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace)
+        return Call(
+            facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace,
+            processes=self.processes, called_off=self.called_off,
+        )  # fmt: skip
+
+    def called_off(self) -> bool:
+        """Is the run to end at once? Looks into the inbox first where the agent's own thread does it, which waits."""
+        self.poll()
+        return bool(self.aborting)
 
     def save(self, data: bytes) -> str | None:
         """Keep bytes; None when the machine refuses, for the fact itself is still to be written."""

@@ -1,7 +1,6 @@
 """A home: the folder where runs live, and every deed on them. The only place that names concrete stores."""
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,21 +8,23 @@ from typing import Any
 import msgspec
 
 from clew.core.budget import RunBudget
-from clew.core.canon import fingerprint
+from clew.core.checkup import Checkup, Survey
 from clew.core.ids import check_id, new_run_id, split_key
-from clew.core.jsonable import to_json
 from clew.core.needs import Closing
 from clew.core.resume import ResumePlan
 from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
-from clew.core.state import RunState
-from clew.errors import NotFound, Refused, UsageError
+from clew.core.times import format_ms
+from clew.errors import Refused, UsageError
 from clew.runtime.bodies import a_loop_runs_here
+from clew.runtime.checkup import check_up
 from clew.runtime.clock import Clock, SystemClock, day_text
 from clew.runtime.commanding import abort_run, pause_run
+from clew.runtime.ensuring import born_meanwhile, ended_meanwhile, existing
+from clew.runtime.finding import FOLDER, find_home, require_home
 from clew.runtime.journal import Watcher
 from clew.runtime.live import LegEnd, live_async, live_sync
-from clew.runtime.opening import HomeParts, Opening, Wanted, facts_now, plan_of, reopen_run, start_run
+from clew.runtime.opening import HomeParts, Opening, Wanted, as_recorded, facts_now, plan_of, reopen_run, start_run
 from clew.runtime.orders import Orders, orders_of, say
 from clew.runtime.pool import aside
 from clew.runtime.reader import Reader
@@ -32,24 +33,15 @@ from clew.runtime.reviewing import Said
 from clew.runtime.settling import settle_run
 from clew.runtime.tools import Agent, as_agent
 from clew.runtime.unlocking import accept_loss_run, unlock_run
-from clew.stores.base import BlobStore, RunStore, Workspace
+from clew.stores.base import BlobStore, Processes, RunStore, Workspace
 from clew.stores.blobs import FileBlobStore
+from clew.stores.foreign import ForeignRunStore, is_foreign
+from clew.stores.homefile import HomeFile
 from clew.stores.jsonl import FileRunStore
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
+from clew.stores.processes import LocalProcesses
+from clew.stores.survey import survey
 from clew.stores.workspace import FileWorkspace
-
-FOLDER = ".clew"
-RUNS = "runs"
-VARIABLE = "CLEW_HOME"
-
-
-def find_home(start: Path | None = None) -> Path | None:
-    """The home's folder: `CLEW_HOME`, or the first `.clew` upwards from here; None when there is none."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named)
-    here = (start or Path.cwd()).resolve()
-    return next((folder / FOLDER for folder in (here, *here.parents) if (folder / FOLDER).is_dir()), None)
 
 
 class Home:
@@ -78,15 +70,17 @@ class Home:
         # Absolute from the beginning, for tools may change the current folder.
         self.path = (Path(path) if path is not None else find_home() or Path(FOLDER)).absolute()
         self._in_files = store is None
+        self._file = HomeFile(self.path) if store is None else None
         base = self.path.parent
         self._parts = HomeParts(
-            store=store or FileRunStore(self.path),
+            store=store or (ForeignRunStore if is_foreign(self.path) else FileRunStore)(self.path),
             blobs=blobs or FileBlobStore(self.path),
             clock=clock or SystemClock(),
             base=base,
             workspace=Path(workspace).absolute() if workspace is not None else base,
             takeover=takeover,
             workspaces=lambda root: FileWorkspace(Path(root), home=self.path),
+            processes=LocalProcesses((clock or SystemClock()).monotonic_s),
         )
         self.reader = Reader(self._parts.store, self._parts.blobs, self._parts.clock)
 
@@ -103,12 +97,17 @@ class Home:
         """The files that workspace tools may touch; give it to `Call.loose` to try one by hand."""
         return self._parts.workspaces(str(self._parts.workspace))
 
+    @property
+    def processes(self) -> Processes:
+        """What starts commands on this machine; give it to `Call.loose` to try `shell` by hand."""
+        return self._parts.processes
+
     # Running.
 
     async def run(
         self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
         on_error: str = "pause", on_limit: str = "pause", signals: bool = False,
-        notice: Callable[[str], None] | None = None, watch: Watcher | None = None,
+        notice: Callable[[str], None] | None = None, on_record: Watcher | None = None,
     ) -> RunResult:  # fmt: skip
         """Start a run and see it to its end, its pause or its failure.
 
@@ -121,25 +120,27 @@ class Home:
             on_limit: `pause` (default) or `fail` at a limit.
             signals: Take Ctrl-C and SIGTERM while it runs (main thread only).
             notice: Told in words when a signal was taken, and how to resume; stderr when left out.
-            watch: Told of each record of this leg once it is durable.
+            on_record: Called with each record of this leg once it is durable, in their order and one at a time: for an
+                async agent on its event loop, else in the thread that appended. One that raises is logged and called
+                no more; the run does not depend on it.
 
         Raises:
             Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
         """
         found = as_agent(agent)
         begin = self._starting(found, input, run_id, budget)
-        orders = orders_of(on_error, on_limit, signals, notice, watch)
-        return await self._live(found, input, *await aside(begin), orders)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        return await self._live(found, *await aside(begin), orders)
 
     def run_sync(
         self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
         on_error: str = "pause", on_limit: str = "pause", signals: bool = True,
-        notice: Callable[[str], None] | None = None, watch: Watcher | None = None,
+        notice: Callable[[str], None] | None = None, on_record: Watcher | None = None,
     ) -> RunResult:  # fmt: skip
         """As `run`, from plain code; a plain agent gets a `SyncRun` and runs in this thread."""
         found = _callable_here(as_agent(agent))
-        orders = orders_of(on_error, on_limit, signals, notice, watch)
-        return self._live_sync(found, input, self._starting(found, input, run_id, budget)(), orders)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        return self._live_sync(found, self._starting(found, input, run_id, budget)(), orders)
 
     def _starting(
         self, agent: Agent, prompt: Any, run_id: str | None, budget: RunBudget | None
@@ -157,68 +158,43 @@ class Home:
         Raises:
             Refused: `resume_input_mismatch`; otherwise as `run` and `resume`.
         """
-        state, met = await aside(lambda: self._existing(run_id, input))
+        asked = as_recorded(as_agent(agent), input)
+        state, met = await aside(lambda: existing(self.reader, run_id, asked))
         if met is not None:
             raise met
         if state is None:
             try:
                 return await self.run(agent, input, run_id=run_id, **how)
             except Refused as fault:
-                state = self._born_meanwhile(fault, run_id, input)
+                state = born_meanwhile(self.reader, fault, run_id, asked)
         if state.finish is not None:
             return self.reader.result(state)
         try:
             return await self.resume(run_id, agent, **how)
         except Refused as fault:
-            return self._ended_meanwhile(fault, run_id)
+            return ended_meanwhile(self.reader, fault, run_id)
 
     def ensure_sync(self, agent: Any, input: Any = None, *, run_id: str, **how: Any) -> RunResult:
         """As `ensure`, from plain code."""
-        state = self._existing(run_id, input)
+        asked = as_recorded(as_agent(agent), input)
+        state = existing(self.reader, run_id, asked)
         if state is None:
             try:
                 return self.run_sync(agent, input, run_id=run_id, **how)
             except Refused as fault:
-                state = self._born_meanwhile(fault, run_id, input)
+                state = born_meanwhile(self.reader, fault, run_id, asked)
         if state.finish is not None:
             return self.reader.result(state)
         try:
             return self.resume_sync(run_id, agent, **how)
         except Refused as fault:
-            return self._ended_meanwhile(fault, run_id)
-
-    def _ended_meanwhile(self, fault: Refused, run_id: str) -> RunResult:
-        """Somebody else saw it to its end between the look and the lock: that is what was wanted."""
-        if fault.code != "run_already_finished":
-            raise fault
-        return self.reader.result(self.reader.see(run_id).state)
-
-    def _born_meanwhile(self, fault: Refused, run_id: str, prompt: Any) -> RunState:
-        """Somebody else started this very run between the look and the start: it is continued, or held."""
-        state = self._existing(run_id, prompt) if fault.code == "run_id_conflict" else None
-        if state is None:
-            raise fault
-        return state
-
-    def _existing(self, run_id: str, prompt: Any) -> RunState | None:
-        try:
-            state = self.reader.see(check_id(run_id)).state
-        except NotFound:
-            return None
-        if fingerprint(state.input) != fingerprint(to_json(prompt)):
-            raise Refused(
-                f"run {run_id!r} was started with another input",
-                code="resume_input_mismatch",
-                next="Give the recorded input, or choose another run id.",
-                run=run_id,
-            )
-        return state
+            return ended_meanwhile(self.reader, fault, run_id)
 
     async def resume(
         self, run_id: str, agent: Any, *, plan: ResumePlan | None = None, input: Any = msgspec.UNSET,
         budget: RunBudget | None = None, accept_config: Said | None = None, on_error: str = "pause",
         on_limit: str = "pause", signals: bool = False, notice: Callable[[str], None] | None = None,
-        watch: Watcher | None = None,
+        on_record: Watcher | None = None,
     ) -> RunResult:  # fmt: skip
         """Let a stopped run go on by its plan: answered calls replay, open ones are asked after, nothing is guessed.
 
@@ -228,49 +204,55 @@ class Home:
         Raises:
             NotFound: `unknown_run`. Held: `run_state_locked`, `takeover_refused`, `owner_not_proven`.
             Refused: `run_already_finished`, `resume_config_mismatch`, `resume_input_mismatch`, `foreign_run`,
-                `plan_stale`.
+                `plan_stale`, `home_copied`.
             Corrupt, Storage.
         """
         found = as_agent(agent)
         wanted = _wanted(plan, input, budget, accept_config)
         opened, met = await aside(lambda: reopen_run(self._parts, found, check_id(run_id), wanted))
-        orders = orders_of(on_error, on_limit, signals, notice, watch)
-        return await self._live(found, opened.state.input, opened, met, orders)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        return await self._live(found, opened, met, orders)
 
     def resume_sync(
         self, run_id: str, agent: Any, *, plan: ResumePlan | None = None, input: Any = msgspec.UNSET,
         budget: RunBudget | None = None, accept_config: Said | None = None, on_error: str = "pause",
         on_limit: str = "pause", signals: bool = True, notice: Callable[[str], None] | None = None,
-        watch: Watcher | None = None,
+        on_record: Watcher | None = None,
     ) -> RunResult:  # fmt: skip
         """As `resume`, from plain code."""
         found = _callable_here(as_agent(agent))
         opened = reopen_run(self._parts, found, check_id(run_id), _wanted(plan, input, budget, accept_config))
-        return self._live_sync(found, opened.state.input, opened, orders_of(on_error, on_limit, signals, notice, watch))
+        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        return self._live_sync(found, opened, orders)
 
     async def _live(
-        self, agent: Agent, prompt: Any, opened: Opening, met: asyncio.CancelledError | None, orders: Orders
+        self, agent: Agent, opened: Opening, met: asyncio.CancelledError | None, orders: Orders
     ) -> RunResult:
         if met is not None:
             if opened.gate is not None:
                 opened.gate.close(Closing("interrupted"))
-                await live_async(opened.gate, agent, prompt, opened.plan, orders)
+                await live_async(opened.gate, agent, opened.state.input, opened.plan, orders)
             raise met
         if opened.gate is None:
-            return self._result(agent, LegEnd(opened.state))
-        return self._result(agent, await live_async(opened.gate, agent, prompt, opened.plan, orders))
+            return self._ended_at_once(agent, opened, orders)
+        return self._result(agent, await live_async(opened.gate, agent, opened.state.input, opened.plan, orders))
 
-    def _live_sync(self, agent: Agent, prompt: Any, opened: Opening, orders: Orders) -> RunResult:
+    def _live_sync(self, agent: Agent, opened: Opening, orders: Orders) -> RunResult:
         if opened.gate is None:
-            return self._result(agent, LegEnd(opened.state))
+            return self._ended_at_once(agent, opened, orders)
         if agent.is_async:
-            end = asyncio.run(live_async(opened.gate, agent, prompt, opened.plan, orders))
+            end = asyncio.run(live_async(opened.gate, agent, opened.state.input, opened.plan, orders))
         else:
-            end = live_sync(opened.gate, agent, prompt, opened.plan, orders)
+            end = live_sync(opened.gate, agent, opened.state.input, opened.plan, orders)
         result = self._result(agent, end)
         if orders.notice is say and result.reason in ("interrupted", "terminated"):
             say(f"paused; go on with: clew resume {result.run_id}")
         return result
+
+    def _ended_at_once(self, agent: Agent, opened: Opening, orders: Orders) -> RunResult:
+        if opened.ended is not None:
+            opened.ended.watch(orders.watch)
+        return self._result(agent, LegEnd(opened.state))
 
     def _result(self, agent: Agent, end: LegEnd) -> RunResult:
         return self.reader.result(
@@ -322,6 +304,21 @@ class Home:
         """Close the leg of an owner that cannot be proven gone, on a person's word."""
         return unlock_run(self._parts, self.find(run), Unlock(nonce, by, reason))
 
+    def unlock_copy(self, *, by: str, reason: str) -> dict[str, Any]:
+        """Let the runs of a copied home go on, on a person's word: the original must never go on as well.
+
+        Returns:
+            What `home.json` says of it now.
+
+        Raises:
+            NotFound: `no_home`. Refused: `nothing_to_unlock`, `home_layout_unknown`.
+            UsageError: `review_incomplete` when nobody or no reason is named. Storage.
+        """
+        said, file = Said(by, reason), self.require()._file
+        if file is None:
+            raise Refused("this home has no files", code="nothing_to_unlock", next="Go on with home.resume.")
+        return file.unlock(said.by, said.reason, format_ms(self._parts.clock.now_ms()))
+
     def accept_loss(self, run: str, *, by: str, reason: str, nonce: str = "") -> dict[str, Any]:
         """Go on from what a journal still has, on a person's word, although its head says that there was more.
 
@@ -340,20 +337,12 @@ class Home:
         Raises:
             NotFound: `no_home` when nothing was ever started here.
         """
-        if not self._in_files or (self.path / RUNS).is_dir():
-            return self
-        inside = self.path / FOLDER
-        raise NotFound(
-            f"there is no home at {str(self.path)!r}",
-            code="no_home",
-            next=f"Name the folder itself: --home {inside}"
-            if inside.is_dir()
-            else "Go to the folder where runs were started, or say --home PATH; `clew run` makes a new one.",
-            path=str(self.path),
-        )
+        if self._in_files:
+            require_home(self.path)
+        return self
 
     def runs(self) -> Iterator[dict[str, Any]]:
-        """One row a run, the last started first."""
+        """One row a run, the last started first; `unreadBytes` says what of a long journal the row does not know."""
         yield from self.reader.rows()
 
     def find(self, part: str) -> str:
@@ -363,6 +352,18 @@ class Home:
     def result(self, run: str) -> RunResult:
         """How a run stands, without touching it."""
         return self.reader.result(self.reader.see(self.find(run)).state)
+
+    def checkup(self, agent: Any = None) -> Checkup:
+        """Look over the home and its machine; nothing is changed. `views.checkup` says what it means.
+
+        Args:
+            agent: Whose tools are looked at as well.
+
+        Raises:
+            NotFound: `no_home`.
+        """
+        look = (lambda: survey(self.path)) if self.require()._in_files else (lambda: Survey("memory"))
+        return check_up(self.reader, look, None if agent is None else as_agent(agent))
 
     def verify(self, run: str) -> dict[str, Any]:
         """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed."""

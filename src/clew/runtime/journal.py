@@ -3,8 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from clew.core.compose import Composed, Saying, compose
@@ -13,13 +12,21 @@ from clew.core.state import RunState
 from clew.core.times import format_ms
 from clew.errors import Refused, Stop, Storage
 from clew.runtime.clock import Clock
-from clew.runtime.pool import SYNCS, through
+from clew.runtime.pool import SYNCS, Kept, through
 from clew.stores.base import RunWriter
 
 Watcher = Callable[[Record], None]
 WRITE_S: Final = 10.0
 """So long a write is waited for; in a forked child it never ends."""
 _BEGINS: Final = ("tool_call", "agent_start")
+
+
+def _begins(sayings: Sequence[Saying]) -> bool:
+    """Is a call or a turn proposed here?"""
+    for said in sayings:  # noqa: SIM110  # a generator costs more than the two or three sayings of an append
+        if type(said) is dict and said["type"] in _BEGINS:
+            return True
+    return False
 
 
 class Journal:
@@ -49,6 +56,7 @@ class Journal:
         self.check_start: Callable[[], None] = lambda: None
         self._untold: list[Record] | None = list(untold)
         self._watcher: Watcher | None = None
+        self._fork: RunState | None = None
         self._counter = used
         self._turn = threading.Lock()
         self._writing = threading.RLock()
@@ -67,11 +75,16 @@ class Journal:
             Storage: the machine refused; the writer is poisoned.
             Stop: the leg has ended, or a start comes too late; nothing was written.
         """
-        with self._turn, self._occupied():
-            self._check(sayings, starts)
-            composed = self._compose(sayings)
-            self._write(composed, starts)
-            self._apply(composed)
+        with self._turn:
+            # So that a signal handler does not tear it.
+            self.busy = True
+            try:
+                self._check(sayings, starts)
+                composed = self._compose(sayings)
+                self._write(composed, starts)
+                self._apply(composed)
+            finally:
+                self.busy = False
 
     async def append_from_loop(
         self, sayings: Sequence[Saying], *, starts: bool = False
@@ -81,10 +94,10 @@ class Journal:
         Raises:
             as `append`.
         """
-        before, mine = self._queue, asyncio.get_running_loop().create_future()
+        before, mine = self._queue, Kept(loop=asyncio.get_running_loop())
         self._queue = mine
         try:
-            met = await through(before) if before is not None else None
+            met = await through(before) if before is not None and not before.done() else None
             self._check(sayings, starts)
             composed = self._compose(sayings)
             written = SYNCS.submit(lambda: self._write(composed, starts))
@@ -100,17 +113,8 @@ class Journal:
         leg = self.state.leg
         if leg is not None and leg.nonce == self.nonce and leg.closed:
             raise Stop("the leg has ended")
-        if starts or any(type(said) is dict and said["type"] in _BEGINS for said in sayings):
+        if starts or _begins(sayings):
             self.check_start()
-
-    @contextmanager
-    def _occupied(self) -> Iterator[None]:
-        """Mark that an append is under way, so that a signal handler does not tear it."""
-        self.busy = True
-        try:
-            yield
-        finally:
-            self.busy = False
 
     def _compose(self, sayings: Sequence[Saying]) -> Composed:
         if self.fault is not None:
@@ -119,12 +123,14 @@ class Journal:
                 code="fact_ledger_poisoned",
                 next=f"End this process, then look with `clew show {self.state.run_id}` before `clew resume`.",
                 run=self.state.run_id,
+                sequence=self.state.sequence + 1,
             ) from self.fault
         # One by one, for another thread may add to them at any time.
-        riders = [self.riders.popleft() for _ in range(len(self.riders))]
+        riders = [self.riders.popleft() for _ in range(len(self.riders))] if self.riders else []
         at, size = format_ms(self.clock.now_ms()), self.writer.size_bytes
         try:
-            return compose(self.state, [*riders, *sayings], at=at, new_id=self.new_id, size_bytes=size)
+            fork, self._fork = self._fork, None
+            return compose(self.state, [*riders, *sayings], at=at, new_id=self.new_id, size_bytes=size, fork=fork)
         except Refused:
             self.riders.extendleft(reversed(riders))
             raise
@@ -144,6 +150,7 @@ class Journal:
     def _apply(self, composed: Composed) -> None:
         try:
             self.state.merge(composed.state)
+            self._fork = composed.state
         except BaseException as fault:
             self.fault = fault
             raise

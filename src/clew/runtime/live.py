@@ -140,10 +140,10 @@ def _steer_sync(gate: Gate, control: Control) -> None:
 
 def _land(gate: Gate) -> None:
     """Wait for what threads of the agent have begun; what they would begin now comes too late."""
-    gate.end()
+    gate.flights.end()
     landed = threading.Event()
-    gate.on_close = landed.set
-    while gate.in_flight and not gate.aborting:
+    gate.wake_by(landed.set)
+    while gate.flights.count and not gate.aborting:
         landed.wait(POLL_S)
         landed.clear()
         gate.poll()
@@ -197,7 +197,7 @@ async def live_async(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | N
         return await _live_apart(gate, agent, prompt, plan, orders)
     control = Control(gate)
     changed = asyncio.Event()
-    gate.on_close = wake(asyncio.get_running_loop(), changed)
+    gate.wake_by(wake(asyncio.get_running_loop(), changed))
     met: BaseException | None = None
     with _opened(gate, orders):
         try:
@@ -276,9 +276,9 @@ async def _body_async(
         task = asyncio.ensure_future(agent.awaited(Run(gate), prompt))
     finally:
         HERE.reset(token)
-    task.add_done_callback(lambda done: gate.end())
+    task.add_done_callback(lambda done: gate.flights.end())
     met: BaseException | None = None
-    while (not task.done() or gate.in_flight) and not _must_leave(gate):
+    while (not task.done() or gate.flights.count) and not _must_leave(gate):
         struck = await _a_moment(task, changed) or await _look(gate, control)
         if struck is not None:
             met = struck
@@ -286,14 +286,14 @@ async def _body_async(
             task.cancel()
         if gate.aborting:
             met = await _abort(gate, task) or met
-    gate.end()
+    gate.flights.end()
     ended, struck = await _take_leave(gate, task)
     return ended, met or struck
 
 
 def _must_leave(gate: Gate) -> bool:
     """The gate has closed and nothing that was started is still under way."""
-    return gate.abandoned or (gate.closing is not None and gate.in_flight == 0)
+    return gate.abandoned or (gate.closing is not None and gate.flights.count == 0)
 
 
 async def _a_moment(task: "asyncio.Future[Any]", changed: asyncio.Event) -> BaseException | None:

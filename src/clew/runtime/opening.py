@@ -2,7 +2,7 @@
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from clew.core.canon import fingerprint, fingerprint_text
 from clew.core.compose import OPERATION_ID
 from clew.core.jsonable import to_json
 from clew.core.outcome import outcome_now
+from clew.core.redact import Redactor
 from clew.core.resume import Facts, ResumePlan, prepare_run_resume
 from clew.core.state import RunState
 from clew.errors import Refused
@@ -20,12 +21,12 @@ from clew.runtime.clock import Clock
 from clew.runtime.ending import publish
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
-from clew.runtime.living import running_here
+from clew.runtime.living import alive, not_over
 from clew.runtime.reader import unreadable_blobs
 from clew.runtime.recovery import Reopened, Takeover, Waiver, end_leg, give_birth, unfinished_business
 from clew.runtime.reopening import blocked_reason, reopening
 from clew.runtime.tools import Agent
-from clew.stores.base import BlobStore, RunStore, Workspace
+from clew.stores.base import BlobStore, Processes, RunStore, Workspace
 
 
 class HomeParts(msgspec.Struct, frozen=True):
@@ -38,19 +39,30 @@ class HomeParts(msgspec.Struct, frozen=True):
     workspace: Path
     takeover: Takeover
     workspaces: Callable[[str], Workspace]
+    processes: Processes
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """A leg that is open (`gate`), or a state with nothing to run in it."""
+    """A leg that is open (`gate`), or a state with nothing to run; then `ended` is the leg that said so, if any."""
 
     state: RunState
     gate: Gate | None = None
     plan: ResumePlan | None = None
+    ended: Journal | None = None
 
 
 def input_fingerprint(prompt: Any) -> str:
     """SHA-256 of an input: of its text if it is text, else of its canonical form."""
     return fingerprint_text(prompt) if isinstance(prompt, str) else fingerprint(prompt)
+
+
+def as_recorded(agent: Agent, prompt: Any) -> Any:
+    """An input as it is recorded and as the agent gets it in every leg: JSON, with secrets hidden.
+
+    Raises:
+        UsageError: `value_not_json`.
+    """
+    return Redactor(agent.secrets).answer(to_json(prompt, at="input"))
 
 
 def start_run(place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budget: RunBudget) -> Opening:
@@ -59,7 +71,7 @@ def start_run(place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budge
     Raises:
         Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
     """
-    asked = to_json(prompt)
+    asked = as_recorded(agent, prompt)
     config = agent.fingerprint()
     start = {
         "configName": agent.name,
@@ -84,7 +96,15 @@ def _gate(place: HomeParts, journal: Journal, agent: Agent, budget: RunBudget) -
     try:
         publish(journal)
         workspace = place.workspaces(str(place.base / str(journal.state.start.get("workspace", "."))))
-        return Gate(journal, agent, store=place.store, blobs=place.blobs, budget=budget, workspace=workspace)
+        return Gate(
+            journal,
+            agent,
+            store=place.store,
+            blobs=place.blobs,
+            budget=budget,
+            workspace=workspace,
+            processes=place.processes,
+        )
     except BaseException:
         end_leg(journal)
         raise
@@ -112,7 +132,7 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
         opened = Reopened(place.store, place.clock, writer, "resume")
         plan = plan_of(place, opened.state, agent, wanted)
         opened.take_over(place.takeover)
-        then = reopening(opened.state, plan)
+        then = reopening(opened.state, plan, left_alive(place, opened.state, agent.secrets))
         if _nothing_new(opened.state, plan):
             writer.close()
             return Opening(opened.state, None, plan)
@@ -125,7 +145,7 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
     gate = _gate(place, journal, agent, budget)
     if journal.state.unclosed_leg is None:
         end_leg(journal)
-        return Opening(journal.state, None, plan)
+        return Opening(journal.state, None, plan, journal)
     return Opening(journal.state, gate, plan)
 
 
@@ -151,15 +171,20 @@ def plan_of(place: HomeParts, state: RunState, agent: Agent | None, wanted: Want
     return plan
 
 
+def left_alive(place: HomeParts, state: RunState, secrets: Sequence[str] = ()) -> dict[str, str]:
+    """The open attempts that are not over, in words; looked up where an abort was cut off, which must name them."""
+    return not_over(place.processes, state.unsettled(), Redactor(secrets)) if state.state == "aborting" else {}
+
+
 def facts_now(place: HomeParts, state: RunState, agent: Agent | None, wanted: Wanted) -> Facts:
     """What the plan must know, looked up now."""
     return Facts(
         at_ms=place.clock.now_ms(),
         tools={} if agent is None else {name: tool.offered() for name, tool in agent.tools.items()},
         unreadable_blobs=unreadable_blobs(place.blobs, state),
-        living=running_here(),
+        living=alive(place.processes, state.unsettled(), Redactor(() if agent is None else agent.secrets)),
         accept_config=wanted.accept_config is not None,
-        input=msgspec.UNSET if wanted.prompt is msgspec.UNSET else to_json(wanted.prompt),
+        input=msgspec.UNSET if agent is None or wanted.prompt is msgspec.UNSET else as_recorded(agent, wanted.prompt),
     )
 
 

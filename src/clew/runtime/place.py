@@ -8,11 +8,13 @@ from clew.errors import Refused
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A run, the path of named steps around, and whether this is inside of a tool's body."""
+    """A run, the path of named steps around, and whether this is inside of a tool's body: then of which attempt."""
 
     run_id: str
     path: str = ""
     in_tool: bool = False
+    key: str = ""
+    attempt: int = 0
 
     def inside(self, step_id: str) -> "Place":
         """The place within a step."""

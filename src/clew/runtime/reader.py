@@ -1,6 +1,7 @@
 """Looking at runs: rows, accounts, verdicts. Never writes and never locks; a later look may see more."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
@@ -10,8 +11,8 @@ from clew.core.folding import fold
 from clew.core.ids import match_id
 from clew.core.outcome import effect_row
 from clew.core.records import Record
-from clew.core.resume import Facts
-from clew.core.snapshot import RunResult, snapshot
+from clew.core.resume import Facts, check_ours
+from clew.core.snapshot import RunResult, effect_rows, outline, snapshot
 from clew.core.state import RunState
 from clew.errors import ClewError, Corrupt, NotFound
 from clew.runtime.clock import Clock
@@ -19,6 +20,8 @@ from clew.runtime.ending import row
 from clew.stores.base import BlobStore, Reading, RunStore, Tail
 
 _SOUND = ("clean", "being_written")
+# What a list reads of one journal at most: about a tenth of a second for whoever waits.
+_LISTED_BYTES = 16 << 20
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -62,14 +65,21 @@ class Reader:
         return str(max(rows, key=lambda found: (found["startedAt"], found["runId"]))["runId"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """All runs, the last started first; one that cannot be read is a row that says why."""
-        rows = [self.row(run_id) for run_id in self.store.ids()]
+        """All runs, the last started first; one that cannot be read is a row that says why.
+
+        Of each journal a bounded part is read: of a long one whose head is behind, the row is that of its head, and
+        `unreadBytes` says how much of it the row does not know.
+        """
+        rows = [self.row(run_id, listed=_LISTED_BYTES) for run_id in self.store.ids()]
         return sorted(rows, key=lambda found: (found.get("startedAt", ""), found["runId"]), reverse=True)
 
-    def row(self, run_id: str) -> dict[str, Any]:
-        """One run's row: from its head when that is as far as the journal, else from the journal."""
+    def row(self, run_id: str, *, listed: int | None = None) -> dict[str, Any]:
+        """One run's row: from its head when that is as far as the journal, else from the journal.
+
+        `listed`: do not read a journal that is longer than so many bytes to its end.
+        """
         try:
-            told = self._row(run_id)
+            told = self._row(run_id, listed)
             waiting = [self._with_arguments(run_id, effect) for effect in told.get("waiting", ())]
         except ClewError as fault:
             return {
@@ -81,15 +91,27 @@ class Reader:
             }
         return {"runId": run_id, **told, "waiting": waiting, "shown": self.shown(told)}
 
-    def _row(self, run_id: str) -> dict[str, Any]:
-        head = self.store.head(run_id)
-        if head is not None and "state" in head.row and head.size_bytes == self.store.size_bytes(run_id):
+    def _row(self, run_id: str, listed: int | None) -> dict[str, Any]:
+        head, size = self.store.head(run_id), self.store.size_bytes(run_id)
+        told = head is not None and "state" in head.row
+        if head is not None and told and head.size_bytes == size:
             return dict(head.row)
+        if listed is not None and size > listed:
+            if head is not None and told:
+                return head.row | {"unreadBytes": size - head.size_bytes}
+            return self._beginning(run_id, listed // 16) | {"unreadBytes": size - listed // 16}
         seen = self.see(run_id)
         return row(seen.state) | ({} if seen.tail.verdict in _SOUND else {"tail": seen.tail.verdict})
 
+    def _beginning(self, run_id: str, until: int) -> dict[str, Any]:
+        """The row of a journal as it stood after so many bytes, or after its first record."""
+        found = takewhile(lambda placed: placed[1] < until, self.store.read(run_id))
+        return row(fold(found, run_id))
+
     def shown(self, told: dict[str, Any]) -> str:
         """The state in a reader's eyes: what the journal says, and whether the process of an open leg lives."""
+        if "foreign" in told:
+            return "foreign"
         state = str(told["state"])
         if told.get("leg") is None or state in ("completed", "failed"):
             return state
@@ -104,9 +126,9 @@ class Reader:
         """The records of a run, in the order of the journal. `NotFound`, `Corrupt`."""
         return (record for record, _ in self.store.read(run_id))
 
-    def effects(self, state: RunState) -> list[dict[str, Any]]:
-        """What is known of every effect of a run, with its recorded arguments."""
-        return [self.effect(state, call) for call in state.calls.values() if call.may_change_the_world]
+    def effects(self, state: RunState) -> Iterator[dict[str, Any]]:
+        """What is known of every effect of a run, with its recorded arguments, read one after another."""
+        return (self.effect(state, call) for call in state.calls.values() if call.may_change_the_world)
 
     def effect(self, state: RunState, call: CallState) -> dict[str, Any]:
         """What is known of one effect, with its recorded arguments."""
@@ -122,14 +144,24 @@ class Reader:
     def account(self, run_id: str, facts: Facts | None = None) -> dict[str, Any]:
         """The snapshot of a run, all legs, of one look: its trace is of the very records that it counts."""
         reading, trace = self.store.read(run_id), list[dict[str, Any]]()
-        state = fold(_noting(reading, trace), run_id)
-        integrity = {
-            "own": state.own,
-            "sequence": state.sequence,
-            "chain": state.chain,
-            "tail": msgspec.to_builtins(reading.tail),
-        }
-        return snapshot(state, facts or Facts(self.clock.now_ms()), trace=trace, integrity=integrity)
+        seen = Seen(fold(_noting(reading, trace), run_id), reading.tail)
+        return snapshot(seen.state, facts or Facts(self.clock.now_ms()), trace=trace, integrity=_integrity(seen))
+
+    def outline(self, seen: Seen) -> dict[str, Any]:
+        """The snapshot of what was seen without what grows with the run: its trace is the end of the agent alone."""
+        told = outline(seen.state, Facts(self.clock.now_ms()), integrity=_integrity(seen))
+        return told | {"trace": [] if seen.state.agent_end is None else [{"event": seen.state.agent_end}]}
+
+    def unrolled(self, seen: Seen) -> dict[str, Any]:
+        """The snapshot of what was seen, trace and effects as iterators, for whoever passes them on and keeps none.
+
+        The trace is of the records that were seen; `Corrupt` when they have changed since.
+        """
+        return self.outline(seen) | {"trace": self._trace(seen.state), "effects": effect_rows(seen.state)}
+
+    def _trace(self, state: RunState) -> Iterator[dict[str, Any]]:
+        seen = islice(self.records(state.run_id), state.sequence)
+        return (record.payload for record in seen if record.kind == "event")
 
     def result(
         self, state: RunState, *, retry_in_s: float | None = None, facts: Callable[[], Facts] | None = None,
@@ -139,8 +171,10 @@ class Reader:
 
         Raises:
             Corrupt: `operation_state_corrupt` when nothing says how the run stands.
+            Refused: `foreign_run` when the program that began it did not record that.
         """
         if state.operation is None:
+            check_ours(state)
             raise Corrupt(
                 f"run {state.run_id!r} has no record of its operation",
                 code="operation_state_corrupt",
@@ -176,6 +210,15 @@ class Reader:
             "state": seen.state.state,
             "missingBlobs": sorted(missing),
         }
+
+
+def _integrity(seen: Seen) -> dict[str, Any]:
+    return {
+        "own": seen.state.own,
+        "sequence": seen.state.sequence,
+        "chain": seen.state.chain,
+        "tail": msgspec.to_builtins(seen.tail),
+    }
 
 
 def _noting(reading: Reading, trace: list[dict[str, Any]]) -> Iterator[tuple[Record, int]]:

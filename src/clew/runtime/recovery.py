@@ -1,22 +1,24 @@
 """How a leg is opened: a run is born, or an existing one is taken over by proof, its end mended, its past named."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from clew.core.compose import OPERATION_ID, Close, Move, Saying, compose
+from clew.core.events import error as event_error
 from clew.core.events import leg_ended
 from clew.core.folding import fold
 from clew.core.legs import Leg, Purpose
 from clew.core.outcome import Outcome
 from clew.core.records import Draft
-from clew.core.resume import ResumePlan
+from clew.core.resume import ResumePlan, check_ours
 from clew.core.state import RunState
 from clew.core.times import format_ms
-from clew.errors import Held, Refused, Stop
+from clew.errors import Held, Stop
 from clew.runtime.clock import Clock, new_nonce
 from clew.runtime.journal import Journal
+from clew.runtime.logs import listener
 from clew.stores.base import Proof, RunStore, RunWriter, Tail, TailRepaired
 
 VERSION = "0.1.0"
@@ -112,13 +114,7 @@ class Reopened:
             Held: `takeover_refused` when the owner is provably gone but nobody said that this may be acted on;
                 `owner_not_proven` when it cannot be told.
         """
-        if not self.state.own:
-            raise Refused(
-                f"run {self.state.run_id!r} was begun by another program",
-                code="foreign_run",
-                next="Continue it with the program that began it; clew reads, verifies and shows it.",
-                run=self.state.run_id,
-            )
+        check_ours(self.state)
         leg = self.state.unclosed_leg
         if leg is None:
             return
@@ -127,7 +123,7 @@ class Reopened:
         if unlock is not None and unlock.nonce == leg.nonce:
             self.standing = [{"proof": "person", "answer": "yes", "fact": unlock.reason, "by": unlock.by}]
         elif not proven:
-            raise _not_proven(self.state.run_id, leg, self.proofs)
+            raise _not_proven(self.state.run_id, leg, self.proofs, lost=self.purpose == "repair")
         elif takeover == "refuse":
             raise _takeover_refused(self.state.run_id, leg, self.proofs)
         elif takeover == "proven":
@@ -147,6 +143,9 @@ class Reopened:
         writer.adopt(state.sequence, state.chain)
         nonce = new_nonce(self.clock)
         journal = Journal(state, writer, self.clock, nonce)
+        if self.purpose != "resume":
+            # A person's act has no agent whose caller would be told.
+            journal.watch(listener())
         at = format_ms(self.clock.now_ms())
         payload: dict[str, Any] = {
             "completedStepIds": state.completed_steps(),
@@ -191,27 +190,34 @@ def close_quietly(journal: Journal) -> None:
         journal.append([leg_ended(leg.number)])
 
 
-def unfinished_business(state: RunState) -> list[Saying]:
-    """What belongs behind an `agent_end`, COMPLETE, FAIL or REQUEST_ABORT that a death cut off."""
-    if state.finish is not None:
+def unfinished_business(state: RunState, alive: Mapping[str, str] | None = None) -> list[Saying]:
+    """What belongs behind an `agent_end`, COMPLETE, FAIL or REQUEST_ABORT of ours that a death cut off.
+
+    `alive` are the attempts that an abort did not stop, in words.
+    """
+    if state.finish is not None or not state.own:
         return []
     if state.state == "completed" or (state.agent_end is not None and state.state == "running"):
         move: list[Saying] = [] if state.ended else [Move("COMPLETE")]
         return [*move, Close("finish", Outcome("succeeded", "completed"))]
     if state.state == "aborting":
-        return fail_sayings("aborted")
+        return fail_sayings("aborted", alive)
     if state.state == "failed":
         return [Close("finish", _failed(state.operation.reason or "failed" if state.operation else "failed"))]
     return []
 
 
-def fail_sayings(reason: str) -> list[Saying]:
-    """The end of a run that failed or was aborted."""
-    return [Move("FAIL", reason), Close("finish", _failed(reason))]
+def fail_sayings(reason: str, alive: Mapping[str, str] | None = None) -> list[Saying]:
+    """The end of a run that failed or was aborted; `alive` are the attempts that could not be stopped, in words."""
+    if not alive:
+        return [Move("FAIL", reason), Close("finish", _failed(reason))]
+    message = "; ".join(["not all could be stopped", *(f"{mark}: {words}" for mark, words in alive.items())])
+    error = {"code": "process_alive", "message": message}
+    return [event_error(message, fatal=False), Move("FAIL", reason), Close("finish", _failed(reason, error))]
 
 
-def _failed(reason: str) -> Outcome:
-    return Outcome("aborted" if reason == "aborted" else "failed", reason)
+def _failed(reason: str, error: dict[str, Any] | None = None) -> Outcome:
+    return Outcome("aborted" if reason == "aborted" else "failed", reason, error)
 
 
 def _takeover_refused(run_id: str, leg: Leg, proofs: Sequence[Proof]) -> Held:
@@ -225,7 +231,9 @@ def _takeover_refused(run_id: str, leg: Leg, proofs: Sequence[Proof]) -> Held:
     )
 
 
-def _not_proven(run_id: str, leg: Leg, proofs: Sequence[Proof]) -> Held:
+def _not_proven(run_id: str, leg: Leg, proofs: Sequence[Proof], *, lost: bool) -> Held:
+    # A journal that lost its end cannot be unlocked; the same word of a person is said with the loss.
+    deed = f"verify {run_id} --accept-loss" if lost else f"unlock {run_id}"
     doubts = [
         f"{proof.proof}: {proof.answer}" + (f" ({proof.fact})" if proof.fact else "")
         for proof in proofs
@@ -235,8 +243,7 @@ def _not_proven(run_id: str, leg: Leg, proofs: Sequence[Proof]) -> Held:
         f"run {run_id!r} was left open by pid {leg.owner['pid']} on {leg.owner['host']}; "
         f"that it is gone is not proven: {'; '.join(doubts)}",
         code="owner_not_proven",
-        next="Make sure by yourself that it is gone, then "
-        f"`clew unlock {run_id} --nonce {leg.nonce} --by NAME --reason TEXT`.",
+        next=f"Make sure by yourself that it is gone, then `clew {deed} --nonce {leg.nonce} --by NAME --reason TEXT`.",
         run=run_id,
         nonce=leg.nonce,
         owner=leg.owner,

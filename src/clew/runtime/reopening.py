@@ -1,6 +1,6 @@
 """Before the agent of a reopened run: what its first append says, which probes are asked, what follows from them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clew.core.calls import CallState
 from clew.core.capability import Capability
@@ -17,12 +17,12 @@ CRASHES = 3
 _FROM_OUTSIDE = ("interrupted", "terminated", "aborted")
 
 
-def reopening(state: RunState, plan: ResumePlan | None) -> list[Saying]:
+def reopening(state: RunState, plan: ResumePlan | None, alive: Mapping[str, str] | None = None) -> list[Saying]:
     """What follows a `resume` record in the same append.
 
     A run that is waiting is paused; one with probes to ask stays paused until they have answered.
     """
-    business = unfinished_business(state)
+    business = unfinished_business(state, alive)
     if business:
         return business
     if plan is None:
@@ -34,7 +34,7 @@ def reopening(state: RunState, plan: ResumePlan | None) -> list[Saying]:
     if state.state == "running":
         interrupted = [Move("PAUSE", reason or "process_interrupted")]
     if reason:
-        return [*interrupted, Close("pause", Outcome("paused", reason))]
+        return [*interrupted, Close("pause", _waiting(reason, plan))]
     return interrupted if plan.probes else [*interrupted, Move("RESUME")]
 
 
@@ -46,6 +46,12 @@ def blocked_reason(state: RunState, plan: ResumePlan) -> str:
         step = plan.blocked[0]
         return "unknown_effect" if step.reason == "tool_missing" else step.reason
     return ""
+
+
+def _waiting(reason: str, plan: ResumePlan) -> Outcome:
+    """The outcome of a leg that only waits; which processes it waits for is told."""
+    alive = [f"{step.step_id}: {step.detail}" for step in plan.blocked if step.reason == reason == "process_alive"]
+    return Outcome("paused", reason, {"code": reason, "message": "; ".join(alive)} if alive else None)
 
 
 def _crash_loop(state: RunState) -> bool:
@@ -87,5 +93,5 @@ def after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:
         error = {"code": gate.closing.reason, "message": gate.closing.detail}
         return [Close("pause", Outcome("paused", gate.closing.reason, error))]
     if plan.blocked:
-        return [Close("pause", Outcome("paused", plan.blocked[0].reason))]
+        return [Close("pause", _waiting(plan.blocked[0].reason, plan))]
     return [Move("RESUME")]

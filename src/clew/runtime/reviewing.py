@@ -11,6 +11,8 @@ from clew.core.effect import review_event, settle_happened
 from clew.core.jsonable import to_json
 from clew.core.needs import Append, Need
 from clew.core.outcome import effect_row
+from clew.core.redact import Redactor
+from clew.core.resume import check_ours
 from clew.core.review import DidNotHappen, GiveUp, Happened, Settlement, outcome_of
 from clew.core.state import RunState
 from clew.errors import Refused, UsageError
@@ -19,8 +21,12 @@ from clew.runtime.tickets import facts_of
 Walking = Generator[Need, Any, Any]
 
 
+# What a person types is kept and shown to others; what the agent's secrets are, only its own process knows.
+_SHAPES = Redactor()
+
+
 class Said(msgspec.Struct, frozen=True):
-    """Who settles, why, and on what evidence."""
+    """Who settles, why, and on what evidence; known shapes of secrets in it are hidden."""
 
     by: str
     reason: str
@@ -33,6 +39,9 @@ class Said(msgspec.Struct, frozen=True):
                 code="review_incomplete",
                 next="Say who decides and why: --by NAME --reason TEXT.",
             )
+        msgspec.structs.force_setattr(self, "by", _SHAPES.text(self.by))
+        msgspec.structs.force_setattr(self, "reason", _SHAPES.text(self.reason))
+        msgspec.structs.force_setattr(self, "evidence", tuple(map(_SHAPES.text, self.evidence)))
 
     def recorded(self) -> list[dict[str, Any]]:
         """The member `evidence` of a review."""
@@ -43,9 +52,10 @@ def pick_call(state: RunState, name: str | None) -> CallState:
     """The call that is meant: by step id, call id or key; without a name, the only one that is open.
 
     Raises:
-        Refused: `nothing_to_settle`.
+        Refused: `nothing_to_settle`, `foreign_run`.
         UsageError: `which_effect` when several are open.
     """
+    check_ours(state)
     if name:
         call = state.find_call(name)
         if call is None:
@@ -112,9 +122,9 @@ def _nothing(state: RunState, why: str) -> Refused:
 
 
 def as_json(verdict: Settlement) -> Settlement:
-    """A settlement whose result is JSON. `UsageError` (`value_not_json`)."""
+    """A settlement whose result is JSON, known shapes of secrets in it hidden. `UsageError` (`value_not_json`)."""
     if isinstance(verdict, Happened) and verdict.result is not msgspec.UNSET:
-        return Happened(to_json(verdict.result), verdict.reason)
+        return Happened(_SHAPES.answer(to_json(verdict.result, at="result")), verdict.reason)
     return verdict
 
 

@@ -1,5 +1,6 @@
 """A person settles an effect of a run: under the lock, or by the inbox of a writer that lives."""
 
+from contextlib import suppress
 from typing import Any
 
 from clew.core.calls import CallState
@@ -12,7 +13,7 @@ from clew.runtime.commanding import send, writer_of
 from clew.runtime.control import reject_rest
 from clew.runtime.ending import publish
 from clew.runtime.journal import Journal
-from clew.runtime.opening import HomeParts
+from clew.runtime.opening import HomeParts, left_alive
 from clew.runtime.recovery import Reopened, close_quietly, end_leg, fail_sayings, unfinished_business
 from clew.runtime.reviewing import Said, after_the_end, as_arguments, as_json, check_open, pick_call, settling
 from clew.stores.base import RunWriter
@@ -56,7 +57,9 @@ def _settle_under_lock(
         try:
             _record(place, journal, call, verdict, said)
         except ClewError:
-            _close(place, journal, given_up=False)
+            # What failed is what is told: on a disk that took no settlement, closing the leg fails as well.
+            with suppress(ClewError):
+                _close(place, journal, given_up=False)
             raise
         _close(place, journal, given_up=isinstance(verdict, GiveUp))
     finally:
@@ -66,7 +69,7 @@ def _settle_under_lock(
 
 def _finished_first(place: HomeParts, opened: Reopened) -> Reopened:
     """Write an end that a death cut off, in a leg of its own: behind it, only a new leg may say anything."""
-    business = unfinished_business(opened.state)
+    business = unfinished_business(opened.state, left_alive(place, opened.state))
     if not business:
         return opened
     opened.take_over(place.takeover)

@@ -9,15 +9,18 @@ import msgspec
 from clew.core import capability as capabilities
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability
-from clew.core.ids import call_short, call_uuid, check_name, effect_key
+from clew.core.ids import check_name
+from clew.core.jsonable import to_json
 from clew.core.needs import ProbeFacts
 from clew.core.resume import Fingerprint, Offered
 from clew.core.review import Verdict
 from clew.errors import UsageError
-from clew.stores.base import Workspace
+from clew.runtime.call import Call
 
 RESERVED: Final = ("now", "random", "uuid", "turn", "call", "review")
 """Names that the numbers and steps of a run's own records have; no tool and no step may have one."""
+
+_FINISHED: Final = frozenset({dict, list, tuple, str, int, float, bool, bytes, type(None)})
 
 Body = Callable[..., Any]
 ProbeBody = Callable[["Call"], Any]
@@ -29,63 +32,6 @@ class Failed(msgspec.Struct, frozen=True):
 
     message: str
     value: Any = None
-
-
-class Call:
-    """One start of one call, as the tool and its probe see it.
-
-    Attributes:
-        key: The idempotency key `run:step:call`; the same on every attempt.
-        uuid: A UUIDv5 of the key, for systems that want one.
-        short: 16 characters of the key's hash, for short reference fields.
-        attempt: Counted from 1.
-        tool: The tool's name.
-        arguments: The call's arguments as JSON.
-    """
-
-    __slots__ = ("_workspace", "arguments", "attempt", "key", "run_id", "tool")
-
-    def __init__(
-        self, key: str, *, tool: str = "", attempt: int = 1, arguments: Mapping[str, Any] | None = None,
-        workspace: Workspace | None = None,
-    ) -> None:  # fmt: skip
-        self.key = key
-        self.run_id = key.partition(":")[0]
-        self.tool = tool
-        self.attempt = attempt
-        self.arguments: Mapping[str, Any] = arguments or {}
-        self._workspace = workspace
-
-    @classmethod
-    def loose(cls, name: str = "loose", *, workspace: Workspace | None = None, **arguments: Any) -> "Call":
-        """A call outside of any run, to try a tool by hand."""
-        return cls(effect_key("loose", f"{name}-1", "c1"), tool=name, arguments=arguments, workspace=workspace)
-
-    @property
-    def workspace(self) -> Workspace:
-        """The files that workspace tools may touch.
-
-        Raises:
-            UsageError: `no_workspace` for a loose call that was given none.
-        """
-        if self._workspace is None:
-            raise UsageError(
-                f"call {self.key!r} has no workspace",
-                code="no_workspace",
-                next="Give it one: clew.Call.loose(workspace=clew.Home().workspace).",
-                tool=self.tool,
-            )
-        return self._workspace
-
-    @property
-    def uuid(self) -> str:
-        """A UUIDv5 of the key."""
-        return str(call_uuid(self.key))
-
-    @property
-    def short(self) -> str:
-        """16 lower-case characters of the key's hash."""
-        return call_short(self.key)
 
 
 class Tool:
@@ -109,6 +55,7 @@ class Tool:
         self.secret = secret
         self.signature = _signature(body)
         self.takes_call = _takes_call(self.signature)
+        self._by_name = _named(self.signature, self.takes_call)
         self.returns = _return_annotation(body)
         self.is_async = _is_async(body)
         self.__name__ = self.name
@@ -124,6 +71,9 @@ class Tool:
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by name, defaults left out. `UsageError` (`invalid_arguments`) when they do not fit."""
+        if not args and self._by_name.keys() == kwargs.keys():
+            # What `bind` would say too, in the order of the signature.
+            return {name: kwargs[name] for name in self._by_name}
         try:
             bound = self.signature.bind(*((None, *args) if self.takes_call else args), **kwargs)
         except TypeError as fault:
@@ -151,6 +101,8 @@ def probe_name(probe: ProbeBody | None) -> str:
 
 def unfinished(value: Any) -> bool:
     """Is this no result but work still to be done: a coroutine nobody awaited, a generator nobody ran?"""
+    if type(value) in _FINISHED:
+        return False
     if inspect.iscoroutine(value):
         value.close()
     return inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
@@ -214,7 +166,7 @@ class Agent:
         self.body = body
         self.name = check_name(name or _name_of(body), "agent")
         self.tools = _by_their_names(self.name, tools)
-        self.config = dict(config or {})
+        self.config: dict[str, Any] = to_json(dict(config or {}), at="config")
         self.policy = policy
         self.secrets = tuple(secrets)
         self.is_async = _is_async(body)
@@ -239,9 +191,14 @@ class Agent:
         return output
 
     def fingerprint(self) -> Fingerprint:
-        """What the author declared, part by part."""
+        """What the author declared, part by part; how a run is watched (`config["telemetry"]`) changes none of it.
+
+        Source:
+            DESIGN §5 "Plan"; contract #105.
+        """
         policy = "full" if self.policy is None else getattr(self.policy, "__name__", type(self.policy).__name__)
-        return Fingerprint(fingerprint({"name": self.name}), fingerprint(self.config), fingerprint({"policy": policy}))
+        config = {name: value for name, value in self.config.items() if name != "telemetry"}
+        return Fingerprint(fingerprint({"name": self.name}), fingerprint(config), fingerprint({"policy": policy}))
 
 
 def _by_their_names(agent: str, given: Sequence[Any]) -> dict[str, Tool]:
@@ -271,8 +228,12 @@ def agent(
 def agent(body: Body | None = None, /, **declared: Any) -> Any:
     """Declare an agent: `tools`, and what makes it this one: `name`, `config={…}`, `policy`, `secrets` to redact.
 
+    A run goes on only under the name, the configuration and the policy that it began with; `config["telemetry"]` is
+    how it is watched, and may change.
+
     Raises:
-        UsageError: `invalid_agent` for a generator, two tools of one name, or an async policy.
+        UsageError: `invalid_agent` for a generator, two tools of one name, or an async policy; `value_not_json` for a
+            configuration that no record could hold.
     """
     if body is not None:
         return Agent(body, **declared)
@@ -309,6 +270,14 @@ def _takes_call(signature: inspect.Signature) -> bool:
     if first.annotation is inspect.Parameter.empty:
         return first.name == "call"
     return first.annotation is Call or str(first.annotation).rpartition(".")[2] == "Call"
+
+
+def _named(signature: inspect.Signature, takes_call: bool) -> dict[str, None]:
+    """The parameters, if each of them can be given by name and there is no other; else nothing that arguments match."""
+    parameters = list(signature.parameters.values())[takes_call:]
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    usual = all(parameter.kind in named for parameter in parameters)
+    return dict.fromkeys(parameter.name for parameter in parameters) if usual else {"*": None}
 
 
 def _return_annotation(body: Body) -> Any:

@@ -42,7 +42,7 @@ def admit_turn(gate: Gate, request: Any) -> TurnTicket:
         UsageError: `value_not_json` when the request is not JSON.
     """
     gate.check_time()
-    asked = fingerprint(to_json(request))
+    asked = fingerprint(to_json(request, at="request"))
     try:
         recorded = gate.claims.turn(asked)
     except Refused as fault:

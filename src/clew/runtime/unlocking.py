@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 
 from clew.core.legs import Leg
+from clew.core.resume import check_ours
 from clew.core.state import RunState
 from clew.errors import Corrupt, Refused
 from clew.runtime.ending import publish
 from clew.runtime.journal import Journal
-from clew.runtime.opening import HomeParts
+from clew.runtime.opening import HomeParts, left_alive
 from clew.runtime.recovery import Reopened, Unlock, Waiver, close_quietly, end_leg, unfinished_business
 from clew.runtime.reviewing import Said
 from clew.stores.base import RunStore
@@ -19,16 +20,19 @@ def unlock_run(place: HomeParts, run_id: str, unlock: Unlock) -> dict[str, Any]:
     """Close the leg of an owner that cannot be proven gone, on a person's word, with the evidence journaled.
 
     Raises:
-        Refused: `nothing_to_unlock`; `stale_nonce` when the nonce is not the open leg's. Held: a writer lives.
+        Refused: `foreign_run`; `nothing_to_unlock`; `stale_nonce` when the nonce is not the open leg's.
+        Held: a writer lives.
         UsageError: `review_incomplete` when nobody or no reason is named.
     """
-    Said(unlock.by, unlock.reason)
+    said = Said(unlock.by, unlock.reason)
+    unlock = msgspec.structs.replace(unlock, by=said.by, reason=said.reason)
     writer = place.store.open(run_id)
     try:
         opened = Reopened(place.store, place.clock, writer, "control")
+        check_ours(opened.state)
         leg = _open_leg(opened.state, unlock)
         opened.take_over("operator", unlock)
-        journal = opened.begin(then=unfinished_business(opened.state))
+        journal = opened.begin(then=unfinished_business(opened.state, left_alive(place, opened.state)))
     except BaseException:
         writer.close()
         raise
@@ -45,19 +49,21 @@ def accept_loss_run(place: HomeParts, run_id: str, said: Said, nonce: str = "") 
         What is left: the last record, and the last one that the head named (0 when the head itself is lost).
 
     Raises:
-        Refused: `nothing_to_accept` when nothing below the head is missing. Held: as `unlock`.
+        Refused: `nothing_to_accept` when nothing below the head is missing; `foreign_run`. Held: as `unlock`.
         Corrupt: the journal is damaged in another way; that is not accepted.
     """
     named = _named_by_head(place.store, run_id)
     writer = place.store.open(run_id, ignore_head=True)
     try:
         opened = Reopened(place.store, place.clock, writer, "repair")
+        check_ours(opened.state)
         left = opened.state.sequence
         if named is not None and left >= named:
             raise _nothing_lost(run_id, left, named)
         opened.take_over("operator", Unlock(nonce, said.by, said.reason) if nonce else None)
         waiver = Waiver("loss", said.by, said.reason, kept_sequence=left, head_sequence=named or 0)
-        journal = opened.begin(waiver=waiver, then=unfinished_business(opened.state))
+        then = unfinished_business(opened.state, left_alive(place, opened.state))
+        journal = opened.begin(waiver=waiver, then=then)
     except BaseException:
         writer.close()
         raise

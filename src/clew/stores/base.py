@@ -1,6 +1,6 @@
 """What a store is: small protocols that the runtime is given. No concrete store belongs here."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -89,7 +89,9 @@ class RunWriter(Protocol):
         `starts_effect` also compares the path with the open file, so that no effect starts on a replaced journal.
 
         Raises:
-            Storage: `durability_barrier_failed`, `disk_full`, `journal_replaced`, `fact_ledger_poisoned`.
+            Storage: `durability_barrier_failed`, `disk_full`, `journal_replaced`, `fact_ledger_poisoned`;
+                `run_state_conflict` when the batch is not the next. The very batch that stands there already is
+                acknowledged once more and adds nothing.
         """
         ...
 
@@ -216,6 +218,18 @@ class Listing(msgspec.Struct, frozen=True):
     unread: tuple[str, ...] = ()
 
 
+class Found(msgspec.Struct, frozen=True):
+    """Lines that a pattern was found in; `more` when there are others. `skipped`: paths of files, and why.
+
+    A match has `path`, `line`, `column`, `text`, and `cut` where that is a part of the line.
+    """
+
+    matches: tuple[dict[str, Any], ...]
+    searched: int
+    more: bool = False
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
 class Workspace(Protocol):
     """The one folder whose files tools may touch. Every path is judged where its links really lead.
 
@@ -246,6 +260,16 @@ class Workspace(Protocol):
         """
         ...
 
+    def search(
+        self, pattern: str, paths: Sequence[str], *, limit: int, ignore_case: bool = False, timeout_s: float = 30.0
+    ) -> Found:
+        """At most `limit` lines of these files in which the regular expression is found, in the order of `paths`.
+
+        Raises:
+            Refused: `invalid_pattern`, `search_too_slow` when the time is over. Storage: it could not be searched.
+        """
+        ...
+
     def write(self, path: str, data: bytes, *, mark: str = "") -> str:
         """Make this the file's whole content, durably: after a crash it is the old content or this. Returns the path.
 
@@ -254,6 +278,68 @@ class Workspace(Protocol):
 
         Raises:
             Storage: the machine refused; after `durability_barrier_failed` the new content may stand.
+        """
+        ...
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A command to be run: what, in which absolute folder, by which attempt `key#attempt`; bytes kept of its output."""
+
+    command: str
+    folder: str
+    mark: str
+    head_bytes: int
+    tail_bytes: int
+
+
+class CommandEnd(msgspec.Struct, frozen=True):
+    """How a command ended. Its output's beginning and end are kept, and how long the whole was.
+
+    Attributes:
+        exit_code: None when a signal ended it (then `signal_name` says which) or nobody saw its end.
+        head: The beginning of what it wrote to stdout and stderr, in the order in which that came.
+        tail: The end, where `head` is not all; bytes between the two are cut.
+        size_bytes: Of all it wrote.
+        duration_ms: From before its start until all of its processes had ended.
+        stopped: Why it was ended before its time, empty when it ended by itself.
+        ended: Processes that it left behind, in words; they were ended.
+        left: Processes that could not be ended, in words.
+        watched: False when its warden was killed: then nobody saw how it ended.
+    """
+
+    exit_code: int | None
+    signal_name: str
+    head: bytes
+    tail: bytes
+    size_bytes: int
+    duration_ms: int
+    stopped: str = ""
+    ended: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    watched: bool = True
+
+
+class Processes(Protocol):
+    """The processes of this machine, as far as calls start them.
+
+    Source:
+        DESIGN §5, stage 6.
+    """
+
+    def run(self, order: Order, stop: Callable[[], str]) -> CommandEnd:
+        """Run a command as a group that has ended as a whole when this returns. Blocks its thread.
+
+        `stop` is asked now and then: a text that is not empty is the reason to end the group.
+
+        Raises:
+            Refused: `command_not_started`; nothing ran.
+        """
+        ...
+
+    def living(self, run_id: str) -> Mapping[str, str]:
+        """Attempts `key#attempt` of a run of which a process lives here, and which ones, in words.
+
+        A process is known by `CLEW_CALL` in its environment, or by descent from such a one.
         """
         ...
 

@@ -53,12 +53,17 @@ class FileBlobStore:
         return data
 
     def has(self, sha256: str) -> bool:
-        """Are the bytes there and whole?"""
+        """Are the bytes there and whole? They are never in memory all at once."""
         try:
-            data = files.read_bytes(self._path(sha256), _NO_LIMIT)
+            path = self._path(sha256)
         except NotFound:
             return False
-        return data is not None and hashlib.sha256(data).hexdigest() == sha256
+        if files.size_of(path) is None:
+            return False
+        found = hashlib.sha256()
+        for piece in files.pieces(path, 0):
+            found.update(piece)
+        return found.hexdigest() == sha256
 
     def _path(self, digest: str) -> Path:
         if not _DIGEST.fullmatch(digest):

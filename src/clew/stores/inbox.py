@@ -3,21 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from clew.core.ids import check_id
 from clew.disk import files
 from clew.errors import ClewError
 from clew.stores.base import Command, CommandAnswer
+from clew.stores.published import decode, encode
 from clew.stores.refusals import control_conflict, corrupt_file
 
 _LIMIT = 1 << 20
 _ANSWER = ".answer.json"
 _COMMAND = ".json"
-
-_encode = msgspec.json.Encoder().encode
-_decode_command = msgspec.json.Decoder(Command).decode
-_decode_answer = msgspec.json.Decoder(CommandAnswer).decode
 
 
 class FileInbox:
@@ -40,7 +35,7 @@ class FileInbox:
         path = self._path(command.control_id, _COMMAND)
         for folder in (path.parent.parent, path.parent):
             files.make_folder(folder)
-        if not files.publish_new(path, _encode(command)) and self._read(path) != command:
+        if not files.publish_new(path, encode(command)) and self._read(path) != command:
             raise control_conflict(self._run_id, command.control_id)
 
     def pending(self) -> list[Command]:
@@ -57,7 +52,7 @@ class FileInbox:
         path = self._path(answer.control_id, _ANSWER)
         for folder in (path.parent.parent, path.parent):
             files.make_folder(folder)
-        files.publish(path, _encode(answer))
+        files.publish(path, encode(answer))
 
     def answered(self, control_id: str) -> CommandAnswer | None:
         """The answer to a command, once there is one.
@@ -70,7 +65,7 @@ class FileInbox:
         if data is None:
             return None
         try:
-            return _decode_answer(data)
+            return decode(data, CommandAnswer)
         except ValueError as error:
             raise corrupt_file(str(path), "control_answer_corrupt", f"it holds no answer: {error}") from error
 
@@ -85,7 +80,7 @@ class FileInbox:
     def _read(self, path: Path) -> Command | None:
         try:
             check_id(path.name.removesuffix(_COMMAND), "control")
-            command = _decode_command(files.read_bytes(path, _LIMIT) or b"")
+            command = decode(files.read_bytes(path, _LIMIT) or b"", Command)
         except (ValueError, ClewError):
             return None
         ours = command.run_id == self._run_id and command.control_id == path.name.removesuffix(_COMMAND)

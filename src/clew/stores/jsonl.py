@@ -1,11 +1,9 @@
 """Runs as files: one journal a run, its head, its inbox and its cut ends beside it, below one home folder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from clew.core.codec import MAX_APPEND
 from clew.core.ids import check_id
@@ -15,18 +13,17 @@ from clew.disk.append import AppendFile, birth
 from clew.disk.mounts import file_system
 from clew.errors import Corrupt, UsageError
 from clew.stores.base import Boundary, Command, CommandAnswer, Proof, Tail, TailRepaired
+from clew.stores.homefile import HomeFile
 from clew.stores.inbox import FileInbox
-from clew.stores.refusals import corrupt_file, held, id_taken, poisoned, require_free, unknown_run
+from clew.stores.published import decode, encode
+from clew.stores.refusals import empty_run, head_corrupt, held, id_taken, poisoned, require_free, unknown_run
 from clew.stores.repair import keep_and_cut
-from clew.stores.scan import JournalReading, OwnerState, record_of_line
+from clew.stores.scan import JournalReading, OwnerState, place_of_repeated, record_of_line
 
 _JOURNAL = ".jsonl"
 _HEAD = "head.json"
 _HEAD_LIMIT = 1 << 20
 _LOCAL: dict[bool | None, process.Answer] = {True: "yes", False: "no", None: "cannot_tell"}
-
-_encode_head = msgspec.json.Encoder().encode
-_decode_head = msgspec.json.Decoder(Head).decode
 
 
 class FileRunStore:
@@ -43,6 +40,7 @@ class FileRunStore:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._is_made = False
+        self._home = HomeFile(root)
 
     def ids(self) -> list[str]:
         """All run ids, in no promised order; unreadable journals included."""
@@ -55,7 +53,8 @@ class FileRunStore:
 
         Raises:
             Refused: `run_id_conflict` when the id exists, or differs from an existing one by case only.
-            UsageError: `invalid_run_id`. Storage: it cannot be made; there is no journal then, or a whole one.
+            Refused: `home_layout_unknown`. UsageError: `invalid_run_id`. Corrupt: `home_file_corrupt`.
+            Storage: it cannot be made; there is no journal then, or a whole one.
         """
         del wait_s
         path = self._journal(check_id(run_id))
@@ -74,9 +73,11 @@ class FileRunStore:
 
         Raises:
             NotFound: `unknown_run`. Held: `run_state_locked` after `wait_s` seconds, with the holder.
-            Storage: it cannot be opened for writing. Corrupt: `head_corrupt`.
+            Refused: `home_copied`, `home_layout_unknown`.
+            Storage: it cannot be opened for writing. Corrupt: `head_corrupt`, `home_file_corrupt`.
         """
         path = self._existing(run_id)
+        self._home.require_own()
         try:
             file = AppendFile.open(path, wait_s=wait_s)
         except FileNotFoundError:
@@ -85,7 +86,7 @@ class FileRunStore:
             raise self._held(run_id)
         try:
             head = None if ignore_head else self.head(run_id)
-            return FileRunWriter(run_id, file, self._run_folder(run_id), head)
+            return FileRunWriter(run_id, file, self._run_folder(run_id), head, self._home.make)
         except BaseException:
             file.close()
             raise
@@ -108,9 +109,9 @@ class FileRunStore:
         path = self._run_folder(run_id) / _HEAD
         data = files.read_bytes(path, _HEAD_LIMIT)
         try:
-            return None if data is None else _decode_head(data)
+            return None if data is None else decode(data, Head)
         except ValueError as error:
-            raise corrupt_file(str(path), "head_corrupt", f"it holds no head: {error}") from error
+            raise head_corrupt(run_id, str(path), str(error)) from error
 
     def size_bytes(self, run_id: str) -> int:
         """Length of the journal now. `NotFound` (`unknown_run`)."""
@@ -151,8 +152,12 @@ class FileRunStore:
     def _make(self, runs: Path) -> None:
         """The folders of a home, once for each store: looking again would cost two syncs a run."""
         if not self._is_made:
-            files.make_folder(self._root)
+            # The home itself may be a link, to a disk with more room; nothing below it may.
+            if not (files.is_link(self._root) and self._root.is_dir()):
+                files.make_folder(self._root)
             files.publish_new(self._root / ".gitignore", b"*\n")
+            self._home.make()
+            self._home.require_known()
             files.make_folder(runs)
             self._is_made = True
 
@@ -176,7 +181,7 @@ class FileRunStore:
         path = self._journal(run_id)
         size = files.size_of(path)
         if not size and (size is None or files.size_of(self._run_folder(run_id) / _HEAD) is None):
-            raise unknown_run(run_id, str(path.parent))
+            raise unknown_run(run_id, str(path.parent)) if size is None else empty_run(run_id, str(path))
         return path
 
     def _journal(self, run_id: str) -> Path:
@@ -189,8 +194,12 @@ class FileRunStore:
 class FileRunWriter:
     """The one writer of a journal file (`stores.base.RunWriter`). Lives as long as a leg."""
 
-    def __init__(self, run_id: str, file: AppendFile, folder: Path, head: Head | None) -> None:
+    def __init__(
+        self, run_id: str, file: AppendFile, folder: Path, head: Head | None,
+        mark_home: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
         self.run_id = run_id
+        self._mark_home = mark_home
         self._file = file
         self._folder = folder
         self._head = head
@@ -228,9 +237,11 @@ class FileRunWriter:
         return repaired
 
     def adopt(self, sequence: int, chain: str) -> None:
-        """Say where the next append goes on."""
+        """Say where the next append goes on; a home that was made before there was a `home.json` gets its own now."""
         del chain
         assert self._reading is None or self._reading.tail.verdict == "clean", "the end was not repaired"
+        if self._mark_home is not None:
+            self._mark_home()
         self._sequence = sequence
 
     def append(self, batch: Batch, *, starts_effect: bool = False) -> int:
@@ -238,13 +249,16 @@ class FileRunWriter:
 
         Raises:
             Storage: `fact_ledger_poisoned`, `journal_replaced`, `disk_full`, `storage_denied`, `run_state_failed`,
-                `durability_barrier_failed`. After each of them, and after an interrupt, the writer is poisoned.
+                `durability_barrier_failed`, `run_state_conflict`. After each of them, and after an interrupt, the
+                writer is poisoned.
         """
         self._require_sound()
         self._interrupted = True
         # An append that was interrupted right behind its sync is in the file, though its caller never heard of it.
         if batch.first != self._sequence + 1:
-            raise poisoned(self.run_id)
+            at = place_of_repeated(batch, self._file, self._sequence + 1)
+            self._interrupted = False
+            return at
         at = self._file.append(batch.data, check_path=starts_effect)
         self._sequence = batch.last
         self._interrupted = False
@@ -267,7 +281,7 @@ class FileRunWriter:
         assert self._head is None or head.sequence >= self._head.sequence, "a head never goes back"
         if self._head is None:
             files.make_folder(self._folder)
-        files.publish(self._folder / _HEAD, _encode_head(head))
+        files.publish(self._folder / _HEAD, encode(head))
         self._head = head
 
     def close(self) -> None:

@@ -1,15 +1,19 @@
 """Runs and blobs in the memory of this process: the reference that every other store is compared with."""
 
+import errno
 import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from clew.core.codec import MAX_APPEND
 from clew.core.ids import check_id
 from clew.core.records import Batch, Head, Record
 from clew.disk import process
+from clew.disk.failures import barrier_failed, failure
 from clew.disk.files import PIECE
 from clew.stores.base import Boundary, Command, CommandAnswer, Proof, Tail, TailRepaired
 from clew.stores.refusals import (
@@ -17,11 +21,13 @@ from clew.stores.refusals import (
     control_conflict,
     corrupt_file,
     held,
+    id_taken,
     poisoned,
+    replaced,
     require_free,
     unknown_run,
 )
-from clew.stores.scan import JournalReading, OwnerState, record_of_line
+from clew.stores.scan import JournalReading, OwnerState, place_of_repeated, record_of_line
 
 _PLACE = "memory"
 
@@ -31,6 +37,7 @@ class _Journal:
     """What a home has of one run."""
 
     data: bytearray
+    faults: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
     writer: "MemoryRunWriter | None" = None
     head: Head | None = None
@@ -42,31 +49,53 @@ class _Journal:
         for at in range(start, len(self.data), PIECE):
             yield bytes(self.data[at : at + PIECE])
 
+    def write(self, data: bytes) -> None:
+        """Put bytes at the end. `Storage` when the store is told to fail: half of them are there then, or all."""
+        if "write" in self.faults:
+            self.data += data[: len(data) // 2]
+            raise failure(OSError(errno.EIO, "told to fail"), Path(_PLACE), "append to")
+        self.data += data
+        if "sync" in self.faults:
+            raise barrier_failed(OSError(errno.EIO, "told to fail"), Path(_PLACE))
+
 
 class MemoryRunStore:
     """A run store (`stores.base.RunStore`) that lives as long as its process; its journals are the same bytes.
 
-    `forget_writers` is a death: whoever wrote is gone, the bytes stay.
+    `forget_writers` is a death: whoever wrote is gone, the bytes stay. `failing` is a dying disk.
     """
 
     boundary: Boundary = "process_memory"
 
     def __init__(self) -> None:
         self._journals: dict[str, _Journal] = {}
+        self._faults = set[str]()
 
     def forget_writers(self) -> None:
         """Let every writer die without closing: its lock is free, its leg stays unclosed, its owner is gone."""
-        for journal in self._journals.values():
+        for journal in list(self._journals.values()):
             if journal.writer is not None:
                 journal.writer.die()
 
     def implant(self, run_id: str, data: bytes) -> None:
-        """Put a journal there as it is, good or bad, in place of what was there."""
-        self._journals[run_id] = _Journal(bytearray(data))
+        """Put these bytes there as the whole journal, good or bad; its lock and what is kept beside it stay."""
+        journal = self._journals.setdefault(run_id, _Journal(bytearray(), self._faults))
+        journal.data[:] = data
+
+    @contextmanager
+    def failing(self, step: Literal["write", "sync"]) -> Iterator[None]:
+        """Within it every write of a journal breaks off in its middle, or every sync is refused."""
+        self._faults.add(step)
+        try:
+            yield
+        finally:
+            self._faults.discard(step)
 
     def raw(self, run_id: str) -> bytes:
-        """The bytes of a journal."""
-        return bytes(self._existing(run_id).data)
+        """The bytes of a journal, also of an empty one. `NotFound` (`unknown_run`)."""
+        if run_id not in self._journals:
+            raise unknown_run(run_id, _PLACE)
+        return bytes(self._journals[run_id].data)
 
     def ids(self) -> list[str]:
         """All run ids, in no promised order; unreadable journals included."""
@@ -76,13 +105,16 @@ class MemoryRunStore:
         """Give birth to a journal with its first append.
 
         Raises:
-            Refused: `run_id_conflict`. UsageError: `invalid_run_id`.
+            Refused: `run_id_conflict`. UsageError: `invalid_run_id`. Storage: there is no journal then.
         """
         del wait_s
-        require_free(check_id(run_id), self._journals)
-        journal = _Journal(bytearray(batch.data))
+        require_free(check_id(run_id), list(self._journals))
+        journal = _Journal(bytearray(), self._faults)
         journal.lock.acquire()
-        self._journals[run_id] = journal
+        journal.write(batch.data)
+        # One step, so that of two threads one is told.
+        if self._journals.setdefault(run_id, journal) is not journal:
+            raise id_taken(run_id, run_id)
         writer = MemoryRunWriter(run_id, journal, self.owner_state, None)
         writer.note_legs(batch)
         writer.adopt(batch.last, batch.chain)
@@ -124,7 +156,7 @@ class MemoryRunStore:
         here = process.identity()
         if any(owner.get(member) != here[member] for member in here):
             return process.owner_state(owner, here)
-        writers = (journal.writer for journal in self._journals.values() if journal.writer is not None)
+        writers = (journal.writer for journal in list(self._journals.values()) if journal.writer is not None)
         return "alive" if any(owner.get("nonce") in writer.nonces for writer in writers) else "gone"
 
     def identity(self) -> dict[str, Any]:
@@ -160,7 +192,7 @@ class MemoryRunStore:
 
     def _existing(self, run_id: str) -> _Journal:
         journal = self._journals.get(run_id)
-        if journal is None or not journal.data:
+        if journal is None or not (journal.data or journal.head):
             raise unknown_run(run_id, _PLACE)
         return journal
 
@@ -178,6 +210,7 @@ class MemoryRunWriter:
         self._owner_state = owner_state
         self._reading: JournalReading | None = None
         self._sequence = 0
+        self._size = len(journal.data)
         self._dead = False
         self._closed = False
         journal.writer = self
@@ -206,12 +239,13 @@ class MemoryRunWriter:
         self._require_sound()
         journal, at, cut = self._journal, tail.at_byte, ""
         if tail.verdict == "unterminated":
-            journal.data += b"\n"
+            journal.write(b"\n")
         elif tail.verdict == "torn":
             piece = bytes(journal.data[at:])
             cut = f"torn-{at}-{hashlib.sha256(piece).hexdigest()[:12]}"
             journal.kept[cut] = piece
             del journal.data[at:]
+        self._size = len(journal.data)
         self._reading = None
         names = sorted((name for name in journal.kept if name.startswith(f"torn-{at}-")), key=lambda name: name != cut)
         return tuple(
@@ -226,16 +260,25 @@ class MemoryRunWriter:
         self._sequence = sequence
 
     def append(self, batch: Batch, *, starts_effect: bool = False) -> int:
-        """Put a batch at the end. Returns where it begins. `Storage` (`fact_ledger_poisoned`)."""
+        """Put a batch at the end. Returns where it begins.
+
+        Raises:
+            Storage: `fact_ledger_poisoned`, `run_state_conflict`, `journal_replaced`; and when it is told to fail.
+        """
         del starts_effect
         self._require_sound()
         self._dead = True
         if batch.first != self._sequence + 1:
-            raise poisoned(self.run_id)
-        at = len(self._journal.data)
+            place = place_of_repeated(batch, self._journal, self._sequence + 1)
+            self._dead = False
+            return place
+        at = self._size
+        if len(self._journal.data) != at:
+            raise replaced(self.run_id, len(self._journal.data), at)
         self.note_legs(batch)
-        self._journal.data += batch.data
+        self._journal.write(batch.data)
         self._sequence = batch.last
+        self._size += len(batch.data)
         self._dead = False
         return at
 
@@ -251,8 +294,8 @@ class MemoryRunWriter:
 
     @property
     def size_bytes(self) -> int:
-        """Length of the journal."""
-        return len(self._journal.data)
+        """Length of the journal up to the last acknowledged append."""
+        return self._size
 
     def publish_head(self, head: Head) -> None:
         """Replace the head by one that is at least as far, and names nothing that is not acknowledged."""

@@ -19,6 +19,17 @@ def unknown_run(run_id: str, place: str) -> NotFound:
     )
 
 
+def empty_run(run_id: str, place: str) -> NotFound:
+    """A file of that name is there, and empty: a run is born with its first records, so this was never one."""
+    return NotFound(
+        f"there is no run {run_id!r}: {place!r} is empty",
+        code="unknown_run",
+        next="Bring the file back from a copy, or remove it if there was never a run of this name.",
+        run=run_id,
+        path=place,
+    )
+
+
 def require_free(run_id: str, taken: Iterable[str]) -> None:
     """Refuse an id that names the same file as another one where case is ignored.
 
@@ -78,6 +89,18 @@ def corrupt_file(place: str, code: str, why: str) -> Corrupt:
     return Corrupt(f"{place!r}: {why}", code=code, next=_VERIFY, path=place, why=why)
 
 
+def head_corrupt(run_id: str, place: str, why: str) -> Corrupt:
+    """Nobody knows from this head how far the journal was; what is left of it counts on a person's word."""
+    return Corrupt(
+        f"{place!r}: it holds no head: {why}",
+        code="head_corrupt",
+        next=f"Restore the file from a copy, or run `clew verify {run_id} --accept-loss --by NAME --reason TEXT`.",
+        run=run_id,
+        path=place,
+        why=why,
+    )
+
+
 def control_conflict(run_id: str, control_id: str) -> Refused:
     """The id of a command is used for another command."""
     return Refused(
@@ -95,6 +118,28 @@ def poisoned(run_id: str) -> Storage:
         f"run {run_id!r}: this writer is closed: an append failed or was interrupted, or this is a forked child",
         code="fact_ledger_poisoned",
         next="Resume the run in a new process: it reads what the disk really kept.",
+        run=run_id,
+    )
+
+
+def conflicting(run_id: str, first: int, expected: int) -> Storage:
+    """Another record stands at this number already, or one before it is missing (contract #27, #28)."""
+    return Storage(
+        f"run {run_id!r}: records from {first} on were to be appended where record {expected} follows",
+        code="run_state_conflict",
+        next="Nothing was written. Resume the run in a new process: it goes on behind what is really there.",
+        run=run_id,
+        sequence=first,
+        expected=expected,
+    )
+
+
+def replaced(run_id: str, found: int, expected: int) -> Storage:
+    """Somebody else changed the journal under its writer."""
+    return Storage(
+        f"run {run_id!r}: its journal has {found} bytes, expected {expected}; somebody else changed it",
+        code="journal_replaced",
+        next="Find out what touched it, then `clew verify` the run.",
         run=run_id,
     )
 

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol
 
-from clew.core.codec import MAX_APPEND, BadLine, LineReader, read_record
-from clew.core.records import Head, Record
+from clew.core.codec import MAX_APPEND, BadLine, LineReader, read_record, read_records
+from clew.core.records import Batch, Head, Record
 from clew.core.tail import check_head, judge_tail
 from clew.stores.base import Tail
-from clew.stores.refusals import corrupt_place
+from clew.stores.refusals import conflicting, corrupt_place
 
 # A writer that appends all the time could be followed for ever; after so many looks the end is judged as it is.
 _LOOKS = 8
+_PORTION = 1 << 16
 
 OwnerState = Literal["alive", "stopped", "gone", "elsewhere"]
 
@@ -80,18 +81,41 @@ class JournalReading:
         pieces = self._after_missing_lf()
         try:
             for piece in pieces:
-                *lines, rest = (rest + piece).split(b"\n")
-                for line in lines:
-                    at, self._at = self._at, self._feed(line, self._at) + 1
-                    yield self._record, at
+                whole, rest = _whole_lines(rest, piece)
+                for lines in _few(whole):
+                    yield from self._fed(lines)
                 if len(rest) > MAX_APPEND:
                     raise BadLine(f"it is longer than {MAX_APPEND} bytes")
             if rest:
-                at, self._at = self._at, self._feed(rest, self._at)
+                at, record = self._at, self._lines.feed(rest)
+                self._at += len(rest)
                 self._unterminated = True
-                yield self._record, at
+                self._follow_leg(record)
+                yield record, at
         except BadLine as bad:
             self._why = bad.why
+
+    def _fed(self, whole: bytes) -> Iterator[tuple[Record, int]]:
+        """The records of whole lines, read together where that is possible, each with its place."""
+        lines = whole.split(b"\n")[:-1]
+        before, bad = self._lines.sequence, None
+        records = read_records(whole) or []
+        try:
+            if records:
+                self._lines.follow(records, lines)
+            else:
+                # One of them is not as msgspec would write it; the lines before the first bad one still count.
+                records.extend(map(self._lines.feed, lines))
+        except BadLine as fault:
+            bad = fault
+        for record, line in zip(records[: self._lines.sequence - before], lines, strict=False):
+            if record.kind != "event" or _ends_leg(record):
+                self._follow_leg(record)
+            at = self._at
+            self._at = at + len(line) + 1
+            yield record, at
+        if bad is not None:
+            raise bad
 
     def _after_missing_lf(self) -> Iterator[bytes]:
         """The pieces from the next line on: behind a last line without LF, its LF may have come meanwhile."""
@@ -107,24 +131,13 @@ class JournalReading:
             yield first[1:]
         yield from pieces
 
-    def _feed(self, line: bytes, at: int) -> int:
-        self._record = record = self._lines.feed(line)
-        if record.kind != "operation":
-            self._follow_leg(record)
-        return at + len(line)
-
     def _follow_leg(self, record: Record) -> None:
-        payload = record.payload
         if record.kind in ("start", "resume"):
-            leg = payload.get("leg")
+            leg = record.payload.get("leg")
             if isinstance(leg, dict):
                 self.leg, self.leg_since = leg, record.timestamp
-        elif record.kind in ("pause", "finish"):
+        elif record.kind in ("pause", "finish") or _ends_leg(record):
             self.leg = None
-        elif record.kind == "event":
-            event = payload.get("event")
-            if isinstance(event, dict) and event.get("type") == "leg_ended":
-                self.leg = None
 
     def _rest(self) -> bytes:
         """The bytes from the first bad line on, as they are now; one more than may be torn is enough to know."""
@@ -164,6 +177,58 @@ class JournalReading:
         if self._owner_state is None or self.leg is None:
             return False
         return self._owner_state(self.leg) in ("alive", "stopped")
+
+
+def _ends_leg(record: Record) -> bool:
+    event = record.payload.get("event")
+    return type(event) is dict and event.get("type") == "leg_ended"
+
+
+def _whole_lines(rest: bytes, piece: bytes) -> tuple[bytes, bytes]:
+    """Whole lines, the last with its LF, and what is behind them."""
+    end = piece.rfind(b"\n") + 1
+    return (rest + piece[:end], piece[end:]) if end else (b"", rest + piece)
+
+
+def _few(whole: bytes) -> Iterator[bytes]:
+    """Whole lines in portions that the processor's cache holds while they are decoded, compared and folded."""
+    at = 0
+    while at < len(whole):
+        end = whole.rfind(b"\n", at, at + _PORTION) + 1 or whole.index(b"\n", at) + 1
+        yield whole[at:end]
+        at = end
+
+
+def place_of_repeated(batch: Batch, source: Source, following: int) -> int:
+    """Where a batch stands already, byte for byte: an append that is tried again adds nothing.
+
+    Args:
+        batch: What is to be appended, though it does not begin with the next record.
+        source: The journal as the writer acknowledged it.
+        following: The number of the next record.
+
+    Raises:
+        Storage: `run_state_conflict` when other records stand in its place, or when it would leave a gap.
+
+    Source:
+        contract #26 to #28.
+    """
+    # Beyond that nothing is acknowledged, even if the cache shows it.
+    known = JournalReading(batch.run_id, source, None) if batch.last < following else ()
+    for record, at in known:
+        if record.sequence == batch.first and _begin_with(source.pieces(at), batch.data):
+            return at
+    raise conflicting(batch.run_id, batch.first, following)
+
+
+def _begin_with(pieces: Iterator[bytes], wanted: bytes) -> bool:
+    for piece in pieces:
+        if not wanted.startswith(piece[: len(wanted)]):
+            return False
+        wanted = wanted[len(piece) :]
+        if not wanted:
+            return True
+    return False
 
 
 def record_of_line(run_id: str, line: bytes | None, position: int) -> Record:

@@ -1,12 +1,13 @@
 """The files that tools may touch, in one folder of the user's. What a tool does with them is not known here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from clew.disk import files, tree
+from clew.disk.search import TooSlow, seek_apart
 from clew.errors import NotFound, Refused, Storage
-from clew.stores.base import FileBytes, Listing
+from clew.stores.base import FileBytes, Found, Listing
 
 KEPT_OUT = frozenset({".clew", ".git"})
 _OWNER_MAY_WRITE = 0o200
@@ -70,6 +71,29 @@ class FileWorkspace:
                 return Listing(tuple(paths), True, tuple(unread))
             paths.append(path)
         return Listing(tuple(paths), False, tuple(unread))
+
+    def search(
+        self, pattern: str, paths: Sequence[str], *, limit: int, ignore_case: bool = False, timeout_s: float = 30.0
+    ) -> Found:
+        """At most `limit` lines of these files in which the regular expression is found, in the order of `paths`.
+
+        Raises:
+            Refused: `invalid_pattern`, `search_too_slow`, `outside_workspace`. Storage: `search_failed`.
+        """
+        places = [(path, str(self._place(path))) for path in paths]
+        order = {"pattern": pattern, "ignoreCase": ignore_case, "limit": limit, "files": places}
+        try:
+            found = seek_apart(order, timeout_s)
+        except TooSlow:
+            raise _too_slow(pattern, timeout_s) from None
+        except OSError as fault:
+            raise Storage(
+                f"the search could not be done: {fault}", code="search_failed", next="Mend what the message names."
+            ) from fault
+        if "wrong" in found:
+            raise _no_expression(pattern, found["wrong"])
+        skipped = tuple((path, why) for path, why in found["skipped"])
+        return Found(tuple(found["matches"]), found["searched"], found["more"], skipped)
 
     def write(self, path: str, data: bytes, *, mark: str = "") -> str:
         """Make this the file's whole content; returns its path below the folder.
@@ -201,6 +225,24 @@ def _outside(path: str, why: str) -> Refused:
         code="outside_workspace",
         next="Use a path relative to the workspace, to a file in it.",
         path=path,
+    )
+
+
+def _no_expression(pattern: str, why: str) -> Refused:
+    return Refused(
+        f"{pattern!r} is no regular expression: {why}",
+        code="invalid_pattern",
+        next="Write one as Python's re takes it; re.escape makes one of plain text.",
+        pattern=pattern,
+    )
+
+
+def _too_slow(pattern: str, timeout_s: float) -> Refused:
+    return Refused(
+        f"searching for {pattern!r} took longer than {timeout_s:g} s",
+        code="search_too_slow",
+        next="Search fewer files, or write the pattern so that it backtracks less.",
+        pattern=pattern,
     )
 
 

@@ -1,6 +1,8 @@
-"""Ready tools with honest capabilities, for any agent: files of the workspace, and one HTTP request."""
+"""Ready tools with honest capabilities, for any agent: files of the workspace, an HTTP request, a shell command."""
 
 from clew.toolkit.files import list_files, read_file, write_file
 from clew.toolkit.http import http_request
+from clew.toolkit.search import search_files
+from clew.toolkit.shell import shell
 
-__all__ = ["http_request", "list_files", "read_file", "write_file"]
+__all__ = ["http_request", "list_files", "read_file", "search_files", "shell", "write_file"]

@@ -1,6 +1,6 @@
 """One run's account on a page: what it is, how far it came, whose hands it was in, what is open."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clew.views.effects import call_text, standing
@@ -9,13 +9,13 @@ from clew.views.plain import When, count_text, duration_text, one_line, value_te
 Facts = Mapping[str, Any]
 
 
-def account_lines(snapshot: Facts, start: Facts, effects: Sequence[Facts], place: str, when: When) -> list[str]:
+def account_lines(snapshot: Facts, start: Facts, effects: Iterable[Facts], place: str, when: When) -> list[str]:
     """The page below a run's row.
 
     Args:
         snapshot: The run's snapshot.
         start: The payload of its start record.
-        effects: Its effects, with arguments.
+        effects: Its effects.
         place: Where the journal lies.
         when: How times are shown.
     """
@@ -44,7 +44,8 @@ def _metrics(metrics: Facts) -> str:
         parts.append(f"{metrics['unmeasuredTurns']} of the turns unmeasured")
     if metrics.get("toolFailures"):
         parts.append(count_text(metrics["toolFailures"], "error answer"))
-    return f"{', '.join(parts)}; {duration_text(metrics['durationMs'])} from its first record to its last"
+    stepped = ", while the clock was set back" if metrics.get("clockStepped") else ""
+    return f"{', '.join(parts)}; {duration_text(metrics['durationMs'])} from its first record to its last{stepped}"
 
 
 def _leg(leg: Facts, when: When) -> str:
@@ -55,7 +56,7 @@ def _leg(leg: Facts, when: When) -> str:
     return f"{leg.get('number')} {leg.get('purpose')}, {when.second(str(leg['openedAt']))}, {who}: {end}"
 
 
-def _effects(effects: Sequence[Facts]) -> list[str]:
+def _effects(effects: Iterable[Facts]) -> list[str]:
     counted: dict[str, int] = {}
     for effect in effects:
         counted[_sort(effect)] = counted.get(_sort(effect), 0) + 1

@@ -16,6 +16,7 @@ STATES: Final = {
     "completed": "it is done",
     "failed": "it has failed",
     "unreadable": "its journal cannot be read",
+    "foreign": "another program began it",
 }
 
 
@@ -82,7 +83,7 @@ WHY: Final = {
     "settled_did_not_happen": "settled: did not happen",
     "probe_declared": "started, no answer",
     "idempotent": "started, no answer; it may be repeated",
-    "tool_missing": "started, no answer; the agent does not offer this tool any more",
+    "tool_missing": "started, no answer; the agent does not offer this tool: declare it, @clew.agent(tools=[…])",
     "unknown_effect": "started, no answer",
     "committed_effect_pending": "it happened; what it returned is not recorded",
     "result_missing": "answered, but the bytes of the answer are missing or damaged",
@@ -109,13 +110,16 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
     shown = row["shown"]
     if shown == "unreadable":
         return [f"clew verify {run}"]
+    if shown == "foreign":
+        return [] if row.get("foreign") == "finished" else ["continue it with the program that began it"]
     if shown in ("stopped", "owner_elsewhere"):
         return _about_the_owner(row, run)
     if shown == "failed":
         return _settling(row, run)
     if shown not in ("interrupted", "paused"):
         return []
-    if row.get("waitingCount"):
+    # What still lives may still happen: nothing of it can be settled yet.
+    if row.get("waitingCount") and (shown, row.get("reason")) != ("paused", "process_alive"):
         again = f"clew resume {run}  asks its probe or repeats it, where its tool is declared so"
         return [*_settling(row, run), again, *_result_hint(row)]
     reason = str(row.get("reason", ""))

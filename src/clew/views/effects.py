@@ -36,11 +36,13 @@ def standing(effect: Effect) -> str:
 
 def uncertain(effect: Effect, when: When) -> str:
     """An open effect in a line: `pay order=1042 cents=4200 (started 13:54:02, no answer)`."""
-    started = f"started {when.second(effect['startedAt'])}" if "startedAt" in effect else "not started"
-    said = {"unknown": "outcome unknown", "committed": "happened, its answer was not kept"}.get(
-        effect["status"], "no answer"
-    )
-    return f"{call_text(effect)} ({started}, {said})"
+    known = {"unknown": "outcome unknown", "committed": "happened, its answer was not kept"}
+    parts = [known.get(effect["status"], "no answer")]
+    if "startedAt" in effect:
+        parts.insert(0, f"started {when.second(effect['startedAt'])}")
+    elif effect["status"] == "not_started":
+        parts.insert(0, "not started")
+    return f"{call_text(effect)} ({', '.join(parts)})"
 
 
 def waiting_lines(waiting: Sequence[Effect], count: int, when: When, how: str = "uncertain") -> list[str]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from clew.core.answers import json_text
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -18,7 +20,7 @@ def one_line(text: str, limit: int = 120) -> str:
 def value_text(value: Any, limit: int = 120) -> str:
     """A JSON value in few characters: simple text as it is, all else as JSON."""
     plain = isinstance(value, str) and value and not any(letter in value for letter in " \"'=") and value.isprintable()
-    return one_line(value if plain else msgspec.json.encode(value).decode(), limit)
+    return one_line(value if plain else json_text(value), limit)
 
 
 def arguments_text(arguments: Any, limit: int = 120) -> str:
@@ -31,6 +33,14 @@ def arguments_text(arguments: Any, limit: int = 120) -> str:
 def count_text(count: int, noun: str) -> str:
     """`1 effect`, `2 effects`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def size_text(size_bytes: int) -> str:
+    """A length in the largest unit of which there is one."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:.1f} {name}"
+    return count_text(size_bytes, "byte")
 
 
 def duration_text(milliseconds: int) -> str:

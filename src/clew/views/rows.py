@@ -5,7 +5,7 @@ from typing import Any
 
 from clew.views.advice import RESULT_HINT, STATES, next_steps, reason_text
 from clew.views.effects import waiting_lines
-from clew.views.plain import When, count_text, one_line
+from clew.views.plain import When, count_text, one_line, size_text
 
 Row = Mapping[str, Any]
 
@@ -53,6 +53,9 @@ def block(row: Row, run: str, when: When, widths: tuple[int, int] = (0, 0)) -> l
         lines.append(f"  {message}")
     how = "under way" if row["shown"] in LIVING else "uncertain"
     lines += [f"  {line}" for line in waiting_lines(row.get("waiting") or [], row.get("waitingCount", 0), when, how)]
+    unread = int(row.get("unreadBytes", 0))
+    if unread:
+        lines.append(f"  {size_text(unread)} of its journal were not read for this list; clew show {run} reads them")
     steps = next_steps(row, run)
     words = ["next:", *("     " if step == RESULT_HINT else "or:  " for step in steps[1:])]
     return lines + [f"  {word} {step}" for word, step in zip(words, steps, strict=False)]
@@ -67,6 +70,8 @@ def standing(row: Row, when: When) -> str:
     calls = count_text(row.get("calls", 0), "call")
     if shown == "completed":
         return f"{calls}, done {since}"
+    if shown == "foreign":
+        return f"{STATES[shown]}{_their_last_word(row)}; {calls}, last record {since}"
     if shown in ("paused", "failed"):
         return f"{reason_text(str(row.get('reason') or STATES[shown]))}, since {since}"
     leg = row.get("leg")
@@ -78,6 +83,14 @@ def standing(row: Row, when: When) -> str:
     if shown in ("stopped", "owner_elsewhere"):
         return f"writer {writer}: {STATES[shown]}; last record {since}"
     return f"{writer}, {calls}, last record {since}"
+
+
+def _their_last_word(row: Row) -> str:
+    """What a journal of another program says of the run's end, as it says it; nothing is concluded from it."""
+    told, reason = str(row.get("foreign", "")), one_line(str(row.get("reason", "")))
+    if not told:
+        return " and did not record how it stands"
+    return f" and recorded: {told} ({reason})" if reason else f" and recorded: {told}"
 
 
 def blocks(rows: Sequence[Row], when: When) -> list[str]:

@@ -1,6 +1,6 @@
 """A run's records as lines that a person reads from top to bottom: `clew show --log`, and progress while it runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +10,8 @@ from clew.views.advice import reason_text
 from clew.views.plain import When, arguments_text, one_line, value_text
 
 Event = Mapping[str, Any]
+
+_LONGEST: Final = 1000
 
 _STATUS: Final = {
     "not_started": "not started",
@@ -54,7 +56,13 @@ def line_of(record: Record) -> Line:
         return _event_line(record)
     text, more = _KINDS.get(record.kind, _unknown_kind)(record)
     main = record.kind in ("start", "resume")
-    return Line(record.sequence, record.timestamp, "", text, tuple(more), main)
+    return _line(record, "", text, more, main=main)
+
+
+def _line(record: Record, step: str, text: str, more: Sequence[str] = (), *, main: bool) -> Line:
+    """Whatever a record says, and whoever wrote it, no word of it is obeyed by a terminal."""
+    below = tuple(one_line(each, _LONGEST) for each in more)
+    return Line(record.sequence, record.timestamp, one_line(step), one_line(text, _LONGEST), below, main)
 
 
 def log_lines(line: Line, when: When, *, width: int = 10) -> list[str]:
@@ -83,7 +91,8 @@ def concerns(record: Record, step_id: str, call_id: str) -> bool:
 def _start(record: Record) -> tuple[str, list[str]]:
     said = record.payload
     asked = value_text(said.get("initialPrompt"), 300)
-    return f"agent {one_line(str(said.get('configName')))} was asked {asked}", _owner(said.get("leg"))
+    name = said.get("configName")
+    return f"{'an agent' if name is None else f'agent {name}'} was asked {asked}", _owner(said.get("leg"))
 
 
 def _resume(record: Record) -> tuple[str, list[str]]:
@@ -138,9 +147,11 @@ def _pause(record: Record) -> tuple[str, list[str]]:
 
 
 def _finish(record: Record) -> tuple[str, list[str]]:
-    outcome = record.payload.get("outcome")
+    # The finish of an old CoreMind says it without an outcome.
+    outcome = record.payload.get("outcome", record.payload)
     status, reason = _member(outcome, "status"), _member(outcome, "finishReason")
-    return f"finished: {status if reason == 'completed' else f'{status}, {reason_text(reason)}'}", _error_of(outcome)
+    said = status if reason in ("", "completed") else f"{status}, {reason_text(reason)}"
+    return f"finished: {said}", _error_of(outcome)
 
 
 def _error_of(outcome: Any) -> list[str]:
@@ -167,14 +178,14 @@ _KINDS: Final[dict[str, Callable[[Record], tuple[str, list[str]]]]] = {
 def _event_line(record: Record) -> Line:
     event = record.payload.get("event")
     if not isinstance(event, dict):
-        return Line(record.sequence, record.timestamp, "", record.kind, (), False)
+        return _line(record, "", record.kind, main=False)
     kind = str(event.get("type"))
-    step = one_line(str(event.get("stepId") or event.get("turnId") or ""))
+    step = str(event.get("stepId") or event.get("turnId") or "")
     said = _EVENTS.get(kind)
-    text, *more = said(event) if said is not None else [one_line(kind)]
+    text, *more = said(event) if said is not None else [kind]
     # A receipt is progress only when it says that nobody knows.
     main = kind in _MAIN or event.get("status") == "unknown"
-    return Line(record.sequence, record.timestamp, step, text, tuple(more), main)
+    return _line(record, step, text, more, main=main)
 
 
 def _receipt(event: Event) -> list[str]:
@@ -203,7 +214,8 @@ def _answer(event: Event) -> list[str]:
 def _review(event: Event) -> list[str]:
     outcome = _OUTCOMES.get(str(event.get("outcome")), str(event.get("outcome")))
     said = f"settled: {outcome} (attempt {event.get('attempt')}), says {event.get('by')}: {event.get('reason')}"
-    return [one_line(said, 500), *map(_evidence, event.get("evidence") or [])]
+    evidence = event.get("evidence")
+    return [one_line(said, 500), *map(_evidence, evidence if isinstance(evidence, list) else [])]
 
 
 def _evidence(found: Any) -> str:

@@ -1,0 +1,48 @@
+"""A run that is to be there whoever starts it: what to do when somebody else was faster. Starts nothing itself."""
+
+from typing import Any
+
+from clew.core.canon import fingerprint
+from clew.core.ids import check_id
+from clew.core.jsonable import to_json
+from clew.core.resume import check_ours
+from clew.core.snapshot import RunResult
+from clew.core.state import RunState
+from clew.errors import NotFound, Refused
+from clew.runtime.reader import Reader
+
+
+def existing(reader: Reader, run_id: str, prompt: Any) -> RunState | None:
+    """The run of this id, if there is one already.
+
+    Raises:
+        Refused: `resume_input_mismatch` when it was started with another input; `foreign_run`.
+    """
+    try:
+        state = reader.see(check_id(run_id)).state
+    except NotFound:
+        return None
+    check_ours(state)
+    if fingerprint(state.input) != fingerprint(to_json(prompt, at="input")):
+        raise Refused(
+            f"run {run_id!r} was started with another input",
+            code="resume_input_mismatch",
+            next="Give the recorded input, or choose another run id.",
+            run=run_id,
+        )
+    return state
+
+
+def ended_meanwhile(reader: Reader, fault: Refused, run_id: str) -> RunResult:
+    """Somebody else saw it to its end between the look and the lock: that is what was wanted; else the refusal."""
+    if fault.code != "run_already_finished":
+        raise fault
+    return reader.result(reader.see(run_id).state)
+
+
+def born_meanwhile(reader: Reader, fault: Refused, run_id: str, prompt: Any) -> RunState:
+    """Somebody else started this very run between the look and the start: it is continued, or held."""
+    state = existing(reader, run_id, prompt) if fault.code == "run_id_conflict" else None
+    if state is None:
+        raise fault
+    return state

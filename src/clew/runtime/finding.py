@@ -1,0 +1,52 @@
+"""Where the home is: named, or found upwards like a repository. Opens nothing."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from clew.errors import NotFound
+
+FOLDER: Final = ".clew"
+VARIABLE: Final = "CLEW_HOME"
+_RUNS: Final = "runs"
+
+
+def find_home(start: Path | None = None) -> Path | None:
+    """The home's folder: `CLEW_HOME`, or the first `.clew` upwards from here; None when there is none."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    here = (start or Path.cwd()).resolve()
+    return next((folder / FOLDER for folder in (here, *here.parents) if _is_one(folder / FOLDER)), None)
+
+
+def _is_one(path: Path) -> bool:
+    """A folder, or a link: one that leads nowhere, to a disk that is not there now, must not send us further up."""
+    return os.path.isdir(path) or os.path.islink(path)
+
+
+def require_home(path: Path) -> None:
+    """Was ever a run started in this folder?
+
+    Raises:
+        NotFound: `no_home`.
+    """
+    try:
+        os.lstat(path / _RUNS)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _no_home(path) from None
+    except OSError:
+        # Whoever goes on to read it is told why it cannot be read.
+        return
+
+
+def _no_home(path: Path) -> NotFound:
+    inside = path / FOLDER
+    return NotFound(
+        f"there is no home at {str(path)!r}",
+        code="no_home",
+        next=f"Name the folder itself: --home {inside}"
+        if os.path.isdir(inside)
+        else "Go to the folder where runs were started, or say --home PATH; `clew run` makes a new one.",
+        path=str(path),
+    )

@@ -1,0 +1,88 @@
+"""Calls and turns under way in one leg, and what becomes of an error inside them. Decides nothing about calls."""
+
+import threading
+from collections.abc import Callable
+
+from clew.errors import Refused, Stop
+from clew.runtime.tickets import Ticket
+
+BreakDown = Callable[[BaseException, Ticket | None], None]
+
+
+class Flights:
+    """What is under way. Lives as long as its gate.
+
+    Attributes:
+        count: How many calls and turns there are.
+        keys: The keys of the effects among them.
+        ended: The agent has ended; no call begins any more.
+        landed: Told whenever one is over, however it ended.
+    """
+
+    def __init__(self, break_down: BreakDown) -> None:
+        self.count = 0
+        self.keys: set[str] = set()
+        self.ended = False
+        self.landed: Callable[[], None] | None = None
+        self.break_down = break_down
+        self._lock = threading.Lock()
+
+    def end(self) -> None:
+        """The agent has ended: calls under way are waited for, and no call begins."""
+        with self._lock:
+            self.ended = True
+
+    def flight(self, ticket: Ticket | None = None) -> "Flight":
+        """A call or a turn is under way; what fails inside is the journal, and that ends the leg.
+
+        Raises:
+            Stop: it failed. The agent is not told as of an error: it might go on as if it knew.
+        """
+        return Flight(self, ticket)
+
+    def begin(self, key: str, *, call: bool) -> None:
+        """One more. `Stop` for a call that comes after the agent's end."""
+        with self._lock:
+            if self.ended and call:
+                raise Stop("the agent has ended")
+            self.count += 1
+            self.keys.add(key)
+
+    def over(self, key: str) -> None:
+        """It has ended, however."""
+        with self._lock:
+            self.count -= 1
+            self.keys.discard(key)
+        if self.landed is not None:
+            self.landed()
+
+
+class Flight:
+    """The time one of them is under way; a class, for a generator would cost more at every call."""
+
+    __slots__ = ("_flights", "_key", "_ticket")
+
+    def __init__(self, flights: Flights, ticket: Ticket | None) -> None:
+        self._flights = flights
+        self._ticket = ticket
+        self._key = "" if ticket is None else ticket.facts.key
+
+    def __enter__(self) -> None:
+        self._flights.begin(self._key, call=self._ticket is not None)
+
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
+        try:
+            if fault is not None and not isinstance(fault, Stop):
+                self._failed(fault)
+        finally:
+            self._flights.over(self._key)
+
+    def _failed(self, fault: BaseException) -> None:
+        """`Stop` instead of an error, which the agent might go on from."""
+        ticket = self._ticket
+        if isinstance(fault, Refused) and ticket is not None and not ticket.ran:
+            # Composing refused it as too large: nothing was written or started, and the journal is sound.
+            return
+        self._flights.break_down(fault, ticket)
+        if isinstance(fault, Exception):
+            raise Stop(f"the journal can no longer be written: {fault}") from fault

@@ -24,6 +24,21 @@ def test_it_leaves_what_it_was_told_of_the_append_it_dies_at(keep: int | None, l
     assert (True, 2) == (point.struck, len(point.appends))
 
 
+def test_the_dead_write_nothing_more() -> None:
+    """A thread of the dead process may still hold the writer."""
+    memory, hand, point = MemoryRunStore(), Hand(), CrashPoint(1, 0)
+    store = crashing(memory, point)
+    writer = store.create("r1", hand.start(store))
+    before, batch = memory.raw("r1"), hand.batch({"n": 1})
+    with pytest.raises(Crash):
+        writer.append(batch)
+
+    with pytest.raises(Crash):
+        writer.append(batch)
+
+    assert before == memory.raw("r1")
+
+
 def test_a_point_that_never_strikes_changes_nothing() -> None:
     """What is measured with it holds without it."""
     memory, hand, point = MemoryRunStore(), Hand(), CrashPoint()

@@ -46,7 +46,9 @@ class _CrashingWriter:
         return getattr(self._inner, name)
 
     def append(self, batch: Batch, *, starts_effect: bool = False) -> int:
-        """Append, or die."""
+        """Append, or die; the dead write nothing more."""
+        if self._point.struck:
+            raise Crash(f"died at append {self._point.at_append}")
         left = self._point.take(batch)
         if left is None:
             return int(self._inner.append(batch, starts_effect=starts_effect))

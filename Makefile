@@ -3,8 +3,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
+BENCH := .venv-bench/bin
 
-.PHONY: demo test cover check format journeys lock clean
+.PHONY: demo test cover check format journeys bench lock clean
 
 demo: $(READY)
 	$(BIN)/python examples/orders/demo.py
@@ -19,6 +20,16 @@ cover: $(READY)
 
 journeys: $(READY)
 	$(BIN)/pytest -n 2 -m "journeys or crash"
+
+# What clew costs, against bare writes and other libraries; ten quiet minutes. FOLDER is on the disk that is asked about.
+bench: .venv-bench/.ready
+	$(BENCH)/python -m bench $(FOLDER)
+
+.venv-bench/.ready: bench/requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv-bench
+	$(BENCH)/python -m pip install --quiet --require-hashes -r bench/requirements.lock
+	$(BENCH)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
 
 check: $(READY)
 	$(BIN)/ruff format --check
@@ -37,11 +48,14 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
-# Needs `uv` on the path. The lock names versions and digests for every platform, and no place to fetch them from.
+# Needs `uv` on the path. The locks name versions and digests for every platform, and no place to fetch them from.
+LOCKING := uv pip compile pyproject.toml --universal --generate-hashes --extra cli \
+	--no-emit-index-url --no-emit-find-links --no-annotate --no-header --upgrade
+
 lock:
-	uv pip compile pyproject.toml --universal --generate-hashes --extra cli --extra dev \
-		--no-emit-index-url --no-emit-find-links --no-annotate --no-header --upgrade --output-file requirements.lock
+	$(LOCKING) --extra dev --output-file requirements.lock
+	$(LOCKING) --extra bench --output-file bench/requirements.lock
 
 clean:
-	rm -rf .venv .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-bench .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests examples docs -name __pycache__ -type d -prune -exec rm -rf {} +

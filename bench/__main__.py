@@ -1,0 +1,68 @@
+"""All figures in one run: `make bench`, or `python -m bench [FOLDER]` with a folder on the disk that is asked about.
+
+Writes the table to docs/cost.md and to standard output. Exit 1 when a gate is not kept.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench import calls, command, counts, machine, many, others, reading, subject
+from bench.figures import Figure, table
+
+HISTORIES = (1_000, 100_000, 1_000_000)
+PAGE = subject.ROOT / "docs" / "cost.md"
+HEAD = """# What it costs
+
+Measured by `make bench` in one run; generated, do not edit. A ratio is the median over rounds in which both sides took
+turns in one process, so that what disturbed one disturbed both; a count does not depend on the machine.
+
+Measured on: {machine}
+
+"""
+
+
+def main() -> int:
+    """Measure, print, write; 1 when a gate is not kept."""
+    given = Path(sys.argv[1]) if len(sys.argv) > 1 else Path.home()
+    with tempfile.TemporaryDirectory(prefix="clew-bench-", dir=given) as folder, _in_memory() as scratch:
+        described = machine.describe(Path(folder))
+        found = list(_all(Path(folder), Path(scratch)))
+    text = HEAD.format(machine=described) + table(found)
+    PAGE.write_text(text)
+    print(text)
+    return int(any(figure.kept is False for figure in found))
+
+
+def _all(folder: Path, scratch: Path) -> Iterator[Figure]:
+    histories = scratch / "histories"
+    for records in HISTORIES:
+        words = subject.command("history", histories, f"r{records}", records)
+        subprocess.run(words, cwd=subject.ROOT, check=True)
+    parts: list[Callable[[], list[Figure]]] = [
+        lambda: calls.sync_call(folder),
+        lambda: calls.async_call(folder),
+        lambda: counts.measure(scratch, histories),
+        lambda: many.measure(folder),
+        lambda: others.measure(folder),
+        lambda: reading.measure(histories),
+        lambda: command.measure(folder, scratch),
+    ]
+    for part in parts:
+        for figure in part():
+            print(table([figure]).splitlines()[-1], file=sys.stderr, flush=True)
+            yield figure
+
+
+def _in_memory() -> "tempfile.TemporaryDirectory[str]":
+    """Where long histories are made: in memory if there is such a place, for nobody waits for those syncs."""
+    shm = Path("/dev/shm")
+    fits = shm.is_dir() and shutil.disk_usage(shm).free > 4 * 2**30
+    return tempfile.TemporaryDirectory(prefix="clew-bench-", dir=shm if fits else None)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

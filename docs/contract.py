@@ -116,9 +116,15 @@ REPLACED: dict[str, tuple[int, ...]] = {
 
 # What a reader should know of a statement that is tested.
 NOTES = {
+    23: "an id without a journal is an error at every door, by #62's code",
+    36: "what is published is renamed, and only Windows refuses that for a moment",
+    37: "the same; the wait is 2.5 s",
     52: "a store has one boundary, so no record names a level; latency is measured in `bench/`",
     53: "nothing counts the pending ones; the caller waits",
     55: "there is no flush: every append is one",
+    108: "W35 forbids it: a shared part is written where it stands, a circle is refused",
+    136: "of words; an undeclared tool is external and not repeatable, a record that lacks a member is refused",
+    238: "secrets only: a body or a command without one is recorded",
 }
 
 KINDS = {
@@ -132,6 +138,12 @@ KINDS = {
 }
 # A case of these kinds that waits -> for which theme, and why.
 LATER_CASES: dict[int, str] = {88: "child runs and compaction; no run has children yet"}
+# What a reader should know of a case that is tested.
+CASE_NOTES = {
+    40: "the tool says that it failed; what an adapter of ours makes of two signals comes with the integrations",
+    78: "checkpoints carry the key when there are any",
+    85: "asked for by the journal's rules and the plan; the runtime asks nobody yet",
+}
 LATER_KINDS = "K1, K2, K6, K10 and K11"
 
 HEAD = """\
@@ -268,8 +280,9 @@ def _kind_section(kind: str, known: dict[int, list[Proof]]) -> str:
     title, members = KINDS[kind]
     lines = [f"### {kind}. {title}", "", "| case | where |", "|---|---|"]
     for number in members:
-        waits = [f"later: {LATER_CASES[number]}"] if number in LATER_CASES else []
-        account = "<br>".join([*waits, *_links(known.get(number, []))]) or "**nothing**"
+        said = [f"later: {LATER_CASES[number]}"] if number in LATER_CASES else []
+        said += [CASE_NOTES[number]] if number in CASE_NOTES else []
+        account = "<br>".join([*said, *_links(known.get(number, []))]) or "**nothing**"
         lines.append(f"| C{number} | {account} |")
     return "\n".join([*lines, ""])
 

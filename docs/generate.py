@@ -16,8 +16,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 # A code that is put together from a closed set of words -> what it may become.
 SPELLED = {
-    "invalid_{what}_id": ("invalid_run_id", "invalid_step_id", "invalid_call_id"),
-    "invalid_{what}_name": ("invalid_tool_name", "invalid_step_name"),
+    "invalid_{what}_id": ("invalid_run_id", "invalid_step_id", "invalid_call_id", "invalid_control_id"),
+    "invalid_{what}_name": ("invalid_agent_name", "invalid_tool_name", "invalid_step_name"),
 }
 
 HEAD = """\
@@ -102,8 +102,17 @@ def sites(source: Source) -> list[Site]:
 
 
 def _site(source: Source, place: str, call: ast.Call, code: str) -> Site:
-    found, following = (_text(_part(source, place, call, part)) for part in ("message", "next"))
+    asked = _part(source, place, call, "code")
+    parts = (_side(_part(source, place, call, part), asked, code) for part in ("message", "next"))
+    found, following = map(_text, parts)
     return Site(code, _family(source, place, call), found, following, place)
+
+
+def _side(value: ast.expr | None, asked: ast.expr | None, code: str) -> ast.expr | None:
+    """The side that goes with this code, where one question decides both."""
+    if isinstance(value, ast.IfExp) and isinstance(asked, ast.IfExp) and ast.dump(value.test) == ast.dump(asked.test):
+        return value.body if ast.unparse(asked.body) == repr(code) else value.orelse
+    return value
 
 
 def unreadable(source: Source) -> list[str]:

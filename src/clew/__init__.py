@@ -1,4 +1,4 @@
-"""clew gives every agent run a recoverable, auditable envelope without ever claiming false success."""
+"""clew: runs of agents with a journal, a plan how they may go on, and a refusal to guess. Every public name."""
 
 from clew.core.budget import RunBudget
 from clew.core.metrics import RunMetrics, Usage

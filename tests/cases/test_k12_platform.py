@@ -42,12 +42,13 @@ def publish_on_windows(path: Path, data: bytes, refusals: list[int]) -> None:
     files._publish(path, data, lambda temp, path: files._patiently(rename, temp, path))
 
 
-def test_a_file_that_somebody_has_open_is_replaced_when_he_lets_go(tmp_path: Path) -> None:
-    """C115: a scanner or a watcher has it for a moment; a reader that has it open goes on reading what it opened."""
+@pytest.mark.parametrize("refusals", [[5, 32, 5], pytest.param([5] * 7, marks=pytest.mark.journeys)], ids=len)
+def test_a_file_that_somebody_has_open_is_replaced_when_he_lets_go(tmp_path: Path, refusals: list[int]) -> None:
+    """C115, #36 for what is published: a watcher has it for a moment; whoever reads it goes on with what he opened."""
     path = tmp_path / "head.json"
     files.publish(path, b"old")
     with path.open("rb") as reader:
-        publish_on_windows(path, b"new", [5, 32, 5])
+        publish_on_windows(path, b"new", refusals)
         read = reader.read()
 
     assert (b"old", b"new", ["head.json"]) == (read, path.read_bytes(), os.listdir(tmp_path))
@@ -55,7 +56,7 @@ def test_a_file_that_somebody_has_open_is_replaced_when_he_lets_go(tmp_path: Pat
 
 @pytest.mark.journeys
 def test_a_file_that_is_never_let_go_stays_as_it_was(tmp_path: Path) -> None:
-    """C115: after two and a half seconds it is an error that says what to do; no temp file is left."""
+    """C115, #37 for what is published: after 2.5 s it is an error that says what to do; no temp file is left."""
     path = tmp_path / "head.json"
     files.publish(path, b"old")
     with pytest.raises(clew.Storage) as caught:
@@ -416,6 +417,27 @@ def test_a_clock_that_is_set_back_gives_no_more_time(way: str) -> None:
     result = scene.run(agent_of(way, script, pay), budget=clew.RunBudget(run_timeout_s=60))
 
     assert ("run_timeout", ["a", "b"]) == (result.reason, list(scene.bank.orders))
+
+
+@ways
+def test_a_clock_that_was_set_back_in_one_leg_gives_no_more_time_to_the_next(way: str) -> None:
+    """C122: what a leg has spent is nothing at least; less than nothing would be a limit that is never reached."""
+    scene, broken = Scene(), [True]
+    pay = paying(scene, way, lambda: scene.clock.advance(50))
+
+    def script(run: Any) -> Any:
+        yield run.call(pay, order="a")
+        if broken.pop() if broken else False:
+            scene.clock.set_wall(scene.clock.now_ms() - BACK_MS)
+            raise LookupError("a bug")
+        for order in "bcd":
+            yield run.call(pay, order=order)
+
+    agent = agent_of(way, script, pay)
+    scene.run(agent)
+    result = scene.resume(agent, budget=clew.RunBudget(run_timeout_s=60))
+
+    assert ("run_timeout", ["a", "b", "c"]) == (result.reason, list(scene.bank.orders))
 
 
 # Secrets.

@@ -103,14 +103,15 @@ def test_unlock_needs_the_nonce_a_name_and_a_reason(dead: Shell, typed: Typed) -
     assert b'"fact":"gone","by":"ann"' in journal.read_bytes()[len(before) :].replace(b'"answer":"yes",', b"")
 
 
-def test_a_lock_file_that_another_program_left_behind_blocks_nothing_and_stays(ward: Ward) -> None:
-    """C66: exclusion is the kernel's; a file with a dead pid in it is no lock, and not ours to remove."""
+@pytest.mark.parametrize("left", ["", "{", '{"pid":999999,"createdAt":"2026-08-16T00:00:00.000Z","nonce":"n"}'])
+def test_a_lock_file_that_another_program_left_behind_blocks_nothing_and_stays(ward: Ward, left: str) -> None:
+    """C66, #32 as DESIGN §13 has it: exclusion is the kernel's; such a file is no lock, and not ours to remove."""
     stale = ward.journal.with_name(f"{SICK}.jsonl.lock")
-    stale.write_text('{"pid":999999,"createdAt":"2026-08-16T00:00:00.000Z","nonce":"n"}', "utf-8")
+    stale.write_text(left, "utf-8")
 
     result = ward.resume()
 
-    assert ("completed", True) == (result.operation.state, stale.exists())
+    assert ("completed", left) == (result.operation.state, stale.read_text("utf-8"))
 
 
 # C67 and C68: a lock error is its own error, and waiting ends while the holder goes on.

@@ -128,7 +128,7 @@ def test_a_dead_run_is_aborted_with_the_proof_and_its_effects_stay_listed(shell:
     done = shell("abort", "k3f", "--by", "ann", "--reason", "wrong file")
 
     assert (0, "k3f9x2 is aborted and never goes on\n") == (done.code, done.out)
-    assert "process_gone yes" in done.err
+    assert "process_gone: yes" in done.err
     assert "pay-1  pay: started, no answer" in done.err
     assert "FAILED  k3f9x2" in shell("ls").out
 

@@ -54,6 +54,23 @@ def test_wrong_usage_is_2_with_the_help_to_read(typed: Typed, words: tuple[str, 
     assert following.startswith("next: See `clew")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "a:b", "settle", "all", "or ders"), "too many words: all 'or ders'; a text of several words stands"),
+        (("show",), "RUN is missing"),
+        (("settle", "r1", "happened"), "--by is missing"),
+        (("ls", "--home"), 'Command "ls" parameter --home requires an argument'),
+        (("--home", "x", "ls"), "--home stands before the command; options stand behind it"),
+    ],
+)
+def test_wrong_usage_is_said_so_that_the_slip_is_seen(typed: Typed, words: tuple[str, ...], said: str) -> None:
+    """A forgotten quote, word or order is what people do wrong; the parser's own words name none of them."""
+    done = typed(*words)
+
+    assert done.err.startswith(f"clew: {said}")
+
+
 def test_wrong_usage_as_json_is_one_line(typed: Typed) -> None:
     """A program parses this too."""
     done = typed("ls", "--bogus", "--json")

@@ -86,7 +86,7 @@ def test_a_run_is_shown_on_a_page(home: clew.Home, typed: Typed) -> None:
 
     assert lines[0].startswith("PAUSED  bbb-1")
     assert any(line.startswith("  journal  ") for line in lines)
-    assert "  or:   clew resume bbb  asks its probe or repeats it, where its tool is declared so" == lines[-2]
+    assert "  or:   clew resume bbb  asks its probe or repeats it, where declared so" == lines[-2]
 
 
 def test_a_run_as_json_is_its_snapshot(home: clew.Home, typed: Typed) -> None:
@@ -100,7 +100,7 @@ def test_effects_are_shown_with_their_arguments(home: clew.Home, typed: Typed) -
     """As words and as JSON."""
     shown, told = typed("show", "bbb", "--effects"), typed("show", "bbb", "--effects", "--json")
 
-    assert ["step", "pay-1", "pay-2"] == [line.split()[0] for line in shown.out.splitlines()]
+    assert ["step", "pay-1", "key", "pay-2", "key"] == [line.split()[0] for line in shown.out.splitlines()]
     assert [{"order": "1"}, {"order": "boom"}] == [effect["arguments"] for effect in told.json]
 
 

@@ -1,6 +1,7 @@
 """`clew resume --all`: what can go on goes on, one after another; the rest is named."""
 
 import shutil
+import sys
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def test_every_run_that_can_go_on_goes_on_the_oldest_first(two: Shell) -> None:
     done = two("resume", "--all")
 
     assert (0, ["RESUMED  north  completed", "RESUMED  south  completed"]) == (done.code, done.out.splitlines())
-    assert "2 runs to go on: 2 resumed" in done.err
+    assert "2 runs not ended: 2 resumed" in done.err
 
 
 def test_two_agents_of_different_folders_get_each_its_own_modules(two: Shell) -> None:
@@ -76,7 +77,7 @@ def test_one_that_fails_does_not_keep_the_next_from_its_turn(two: Shell) -> None
 
     done = two("resume", "--all", "--json")
 
-    assert (2, {"north": "failed", "south": "resumed"}) == (done.code, did(done.json))
+    assert (2, {"north": "refused", "south": "resumed"}) == (done.code, did(done.json))
     assert "agent_not_found" == done.json[0]["error"]["code"]
 
 
@@ -86,7 +87,7 @@ def test_one_that_cannot_be_read_is_a_failure_of_its_own(two: Shell) -> None:
 
     done = two("resume", "--all", "--json")
 
-    assert (12, {"north": "failed", "south": "resumed"}) == (done.code, did(done.json))
+    assert (12, {"north": "refused", "south": "resumed"}) == (done.code, did(done.json))
 
 
 def test_what_waits_for_a_person_is_named_and_left_as_it_is(two: Shell) -> None:
@@ -100,7 +101,7 @@ def test_what_waits_for_a_person_is_named_and_left_as_it_is(two: Shell) -> None:
 
     assert (0, before) == (done.code, journal.read_bytes())
     assert "SKIPPED  doubtful  paused: pay-1: an effect needs a person" in done.out
-    assert "3 runs to go on: 2 resumed, 1 skipped" in done.err
+    assert "3 runs not ended: 2 resumed, 1 skipped" in done.err
 
 
 def test_what_waits_for_a_new_limit_is_named_unless_one_is_given(shell: Shell) -> None:
@@ -168,6 +169,51 @@ def test_a_signal_pauses_the_run_at_hand_and_ends_it_all(shell: Shell) -> None:
 
     assert (143, {"early": "resumed", "later": "skipped"}) == (told.code, did(told.json))
     assert "SKIPPED  later  paused: its turn did not come" in plain.out
+
+
+TWICE = """
+import os, signal
+from pathlib import Path
+import clew
+
+@clew.agent
+def struck(run, prompt):
+    if not Path("now").exists():
+        raise LookupError("not now")
+    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGINT)
+    run.step("next", lambda: 1)
+"""
+
+LOADED = """
+import os, signal
+from pathlib import Path
+import clew
+
+if Path("now").exists():
+    os.kill(os.getpid(), signal.SIGINT)
+
+@clew.agent
+def struck(run, prompt):
+    raise LookupError("not now")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+@pytest.mark.parametrize(("text", "became"), [(TWICE, "resumed"), (LOADED, "skipped")])
+def test_ctrl_c_ends_it_all_however_the_run_at_hand_ends(shell: Shell, text: str, became: str) -> None:
+    """Aborted by the second one, or not even loaded: the next run must not begin, and what was done is told."""
+    shop(shell, "before")
+    shop(shell, "early", text)
+    shop(shell, "later")
+    shell("run", "before/agent.py:waits", "--run-id", "before")
+    shell("run", "early/agent.py:struck", "--run-id", "early")
+    shell("run", "later/agent.py:waits", "--run-id", "later")
+    shell.raise_flag("now")
+
+    done = shell("resume", "--all", "--json")
+
+    assert (130, {"before": "resumed", "early": became, "later": "skipped"}) == (done.code, did(done.json))
 
 
 def test_a_copied_home_fails_every_run(two: Shell) -> None:

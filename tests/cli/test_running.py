@@ -62,7 +62,7 @@ def test_a_killed_run_is_shown_settled_and_goes_on(shell: Shell) -> None:
     assert listed.out.startswith("INTERRUPTED  k3f9x2  1042 1043   writer pid ")
     assert "1 effect uncertain: pay order=1042 cents=4200 (started " in listed.out
     assert "next: clew settle k3f happened|did-not-happen --by … --reason …" in listed.out
-    assert "process_gone yes no process" in asked.err
+    assert "process_gone: yes (no process" in asked.err
     assert "T-x, T-1043\n" == resumed.out
     assert ["1042", "1043"] == shell.payments
 

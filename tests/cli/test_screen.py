@@ -85,6 +85,41 @@ def test_a_run_goes_on_when_nobody_hears_it(quick: Shell) -> None:
     assert (0, ["1", "5"]) == (process.returncode, quick.payments)
 
 
+NOISY = """
+import os, subprocess, sys
+import clew
+
+@clew.tool(effect="external")
+def speak() -> str:
+    for number in (1, 2):
+        os.write(number, b"a library warns\\n")
+    subprocess.run([sys.executable, "-c", "import os; os.write(1, b'a child'); os.write(2, b'warns')"], check=True)
+    return "said"
+
+@clew.agent(tools=[speak])
+def noisy(run, prompt):
+    print("the agent says")
+    return run.call(speak)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes streams with a POSIX shell")
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_a_command_without_a_stream_does_its_deed_and_keeps_its_journal_whole(shell: Shell, closed: str) -> None:
+    """A service manager starts it so; what is said on the missing stream must not be written into the journal."""
+    (shell.folder / "noisy.py").write_text(NOISY, "utf-8")
+    words = [sys.executable, "-m", "clew.cli", "run", "noisy.py:noisy", "--run-id", "mute"]
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *words],
+        cwd=shell.folder, env=shell.env, check=False, capture_output=True, timeout=60,
+    )  # fmt: skip
+
+    assert 0 == done.returncode
+    assert (0, "OK  mute  ") == ((verdict := shell("verify", "mute")).code, verdict.out[:10])
+    assert (b"said\n" if "1" not in closed else b"") == done.stdout
+
+
 def test_a_terminal_without_the_letters_gets_them_written_out(quick: Shell) -> None:
     """An answer must not be lost to an encoding."""
     done = quick("run", "agent.py:settle", "Zoë…", PYTHONIOENCODING="ascii", PYTHONUTF8="0")

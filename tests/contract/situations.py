@@ -100,6 +100,7 @@ class Situation:
 
     Attributes:
         seen: All that clew printed, newest last.
+        codes: The exit codes of what was typed until now, and those of what a program was told.
         values: What to type in the place of a name such as NONCE.
         between: Before the command of this number (0 is the first): what the person does by hand.
         finish: What ends the processes and mounts that are still there.
@@ -107,6 +108,7 @@ class Situation:
 
     place: Place
     seen: str = ""
+    codes: list[int] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
     between: dict[int, Callable[[], Any]] = field(default_factory=dict)
     finish: Callable[[], Any] = lambda: None
@@ -115,7 +117,13 @@ class Situation:
         """Type something and take in what it says."""
         done = self.place.fork(*words) if real else self.place.type(*words)
         self.seen += f"$ clew {' '.join(words)}\n{done.out}{done.err}"
+        self.codes.append(done.code)
         return done
+
+    def hear(self, done: Done) -> None:
+        """What a process said that was still running when the person looked away."""
+        self.seen += done.err
+        self.codes.append(done.code)
 
     def see(self, run_id: str = RUN) -> "Situation":
         """What a person looks at first."""
@@ -141,6 +149,7 @@ class Situation:
     def say(self, fault: clew.ClewError) -> None:
         """What a program is told, as its log shows it."""
         self.seen += f"clew: {fault.message} [{fault.code}]\nnext: {fault.next}\n"
+        self.codes.append(fault.exit_code)
 
     @property
     def home(self) -> clew.Home:

@@ -123,7 +123,7 @@ def _(found: Situation) -> Situation:
     inbox = found.place.home / "runs" / RUN / "inbox"
     while not any(inbox.glob("*.json")):
         os.sched_yield()
-    found.seen += live.end().err
+    found.hear(live.end())
     asking.end("")
     return found.see()
 
@@ -132,7 +132,7 @@ def _(found: Situation) -> Situation:
 def _(found: Situation) -> Situation:
     live = holding(found)
     live.signal(signal.SIGTERM)
-    found.seen += live.end().err
+    found.hear(live.end())
     return found.see()
 
 
@@ -142,6 +142,7 @@ def _(found: Situation) -> Situation:
     scribe.say(approval(facts(1, run_id=RUN)))
     scribe.say(*paused("approval_required"))
     implant(found, scribe.data)
+    found.codes.append(found.home.result(RUN).exit_code)
     return found.see()
 
 
@@ -156,6 +157,7 @@ def _(found: Situation) -> Situation:
 def _(found: Situation) -> Situation:
     found.run("pay:1", "die", real=True)
     found.look("abort", RUN, "--by", "ann", "--reason", "wrong file")
+    found.codes.append(found.home.result(RUN).exit_code)
     return found.see()
 
 

@@ -217,8 +217,8 @@ def test_sixty_four_stores_read_and_sync_one_run_together(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("store", [FileRunStore, MemoryRunStore])
-def test_a_held_run_is_waited_for_and_then_refused(store: Any) -> None:
-    """Contract #31: two seconds unless said otherwise: the death of its holder may be that fresh."""
+def test_a_held_run_is_waited_for_two_seconds_unless_said_otherwise(store: Any) -> None:
+    """Contract #31: the death of its holder may be that fresh."""
     waits = inspect.signature(store.open).parameters["wait_s"].default
 
     assert 2.0 == waits
@@ -325,7 +325,9 @@ def test_a_blank_event_id_is_not_read(lab: Lab, blank: str) -> None:
     assert (["run_state_corrupt"] * 2, True) == found
 
 
-@pytest.mark.parametrize("axis", [{"effectState": "maybe"}, {"executionOutcome": 3}, {"effectState": "started"}])
+@pytest.mark.parametrize(
+    "axis", [{"effectState": "maybe"}, {"executionOutcome": 3}, {"effectState": "started"}], ids=str
+)
 def test_a_lifecycle_fact_is_not_appended(axis: dict[str, Any]) -> None:
     """Contract #41: an unknown word is refused; our walk is the lifecycle, so no such fact is ours to write."""
     scribe = Scribe().born()
@@ -333,7 +335,7 @@ def test_a_lifecycle_fact_is_not_appended(axis: dict[str, Any]) -> None:
     fact = {
         "type": "tool_lifecycle",
         "callId": "c1",
-        "resolution": {"phase": "observed", "status": "completed", **axis},
+        "resolution": {"phase": "observed", "status": "completed", "result": axis},
     }
 
     with pytest.raises(Corrupt) as caught:

@@ -113,13 +113,19 @@ def test_what_was_acknowledged_outlives_its_process(tmp_path: Path) -> None:
 
 def test_who_watches_is_told_what_was_acknowledged() -> None:
     """Contract #52: run, number, id, kind and time of each record, once it is durable and not before."""
-    store, told = MemoryRunStore(), list[Record]()
+    store, told, durable = MemoryRunStore(), list[Record](), list[bool]()
     journal = born(store)
-    journal.watch(told.append)
+
+    def hear(record: Record) -> None:
+        told.append(record)
+        durable.append(record in [each for each, _ in store.read("r1")])
+
+    journal.watch(hear)
     journal.append([said("one")])
 
     known = told[-1]
 
+    assert ([True] * (BORN + 1), BORN + 1) == (durable, len(told))
     assert ("r1", BORN + 1, "event", 1) == (known.run_id, known.sequence, known.kind, known.version)
     assert (f"{journal.nonce}-", True) == (str(known.event_id)[: len(journal.nonce) + 1], bool(known.timestamp))
     assert known == [record for record, _ in store.read("r1")][-1]

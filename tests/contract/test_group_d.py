@@ -10,9 +10,12 @@ from clew.core.folding import fold
 from clew.core.records import Draft, Record
 from clew.core.resume import Facts, Fingerprint, Step, prepare_run_resume
 from clew.errors import Corrupt
+from clew.testing.crash import CrashPoint
 from tests.histories import CONFIG, RUN, Scribe, completed, facts, foreign, paused, read, refold, returned, started
-from tests.runtime.scene import Scene, agent_of, paying
+from tests.runtime.scene import WAYS, Scene, agent_of, paying
+from tests.runtime.test_drivers import crash
 
+ways = pytest.mark.parametrize("way", WAYS)
 CALL = facts()
 NOW = Facts(at_ms=0)
 OURS = Fingerprint(**CONFIG)
@@ -97,6 +100,22 @@ def test_a_resumed_journal_is_numbered_on() -> None:
     assert list(range(1, len(scene.lines) + 1)) == [line["sequence"] for line in scene.lines]
     assert list(range(1, len(traced) + 1)) == traced
     assert not {"sessionSeqStart", "turnSeqStart"} & set(scene.lines[0]["payload"])
+
+
+@ways
+def test_a_run_that_died_running_is_paused_and_resumed_in_one_append(way: str) -> None:
+    """#80 where DESIGN §13 lets it stand: the journal says that it was interrupted before it says that it goes on."""
+    scene = Scene()
+    pay = paying(scene, way)
+    agent = agent_of(way, lambda run: (yield run.call(pay)), pay)
+    crash(scene, agent, CrashPoint(1, 0))
+    result = scene.resume(agent)
+    moves = [line for line in scene.lines if line["kind"] == "operation"]
+    told = [(line["payload"]["event"], line["payload"].get("reason"), line["append"]) for line in moves]
+    opened = next(line["sequence"] for line in scene.lines if line["kind"] == "resume")
+
+    assert [("PAUSE", "process_interrupted", opened), ("RESUME", None, opened)] == told[2:4]
+    assert "completed" == result.operation.state
 
 
 SPOILED: list[dict[str, Any]] = [{"runId": None}, {"sequence": "1"}, {"timestamp": None}, {"eventId": " "}]

@@ -89,7 +89,7 @@ def test_a_journal_edited_by_hand_is_refused_by_every_command_with_line_and_byte
 
     met = [complaint(place.type(*words)) for words in deeds]
 
-    where = f"The journal of run 'k3f9x2' is damaged at line {line}, byte {place_of(original, line)}: "
+    where = f"the journal of run 'k3f9x2' is damaged at line {line}, byte {place_of(original, line)}: "
     assert {(12, "run_state_corrupt")} == {(each.exit, each.code) for each in met}
     assert {True} == {each.message.startswith(where) and why in each.message for each in met}
     assert {True} == {"clew verify k3f9x2" in each.next for each in met}

@@ -199,7 +199,7 @@ def test_an_agent_without_tools_asks_no_probe_and_repeats_nothing(place: Place) 
     assert (0, 21, []) == (planned.code, resumed.code, differences(before, fingerprint(place.home)))
     assert "the agent does not offer this tool" in planned.out
     assert "@clew.agent(tools=[…])" in planned.out
-    assert "asks its probe or repeats it, where its tool is declared so" in resumed.err
+    assert "asks its probe or repeats it, where declared so" in resumed.err
 
 
 # What is not JSON: the path of what is not.

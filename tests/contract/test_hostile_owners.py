@@ -127,7 +127,7 @@ def test_an_operator_takes_it_over_and_the_proof_is_printed_and_kept(place: Plac
     done = place.type("resume", RUN)
 
     assert 21 == done.code
-    assert f"process_gone yes {FACTS[owner]}" in done.err
+    assert f"process_gone: yes ({FACTS[owner]}" in done.err
     assert FACTS[owner] in place.journal().read_text("utf-8").splitlines()[6]
 
 
@@ -252,7 +252,7 @@ def test_a_process_that_died_in_a_real_pid_namespace_is_proven_gone_by_the_lock(
 
     assert ([], 21) == (unchanged, resumed.code)
     assert listed.out.startswith(f"OWNER ELSEWHERE  {RUN}")
-    assert "process_gone yes PID namespace " in resumed.err
+    assert "process_gone: yes (PID namespace " in resumed.err
 
 
 def test_a_process_that_lives_in_a_real_pid_namespace_keeps_its_lock(place: Place) -> None:

@@ -127,6 +127,13 @@ def test_an_annotation_that_says_nothing_changes_nothing(annotation: Any) -> Non
     assert ["2026-11-29T00:00:00Z"] * 2 == found
 
 
+def test_every_row_of_the_page_is_run() -> None:
+    """A cell more or less, and a row would be read by people and by no test."""
+    lines = (ROOT / "docs" / "values.md").read_text("utf-8").splitlines()
+
+    assert len(ROWS) == len([line for line in lines if line.startswith("|")]) - 2  # the table's head and its rule
+
+
 KINDS = ("dataclass", "datetime", "bytes", "set", "NaN", "lone surrogate", "10**40")
 
 

@@ -27,6 +27,7 @@ def _(found: Situation) -> Situation:
     live = holding(found, keep=True)
     live.signal(signal.SIGSTOP)
     os.waitid(os.P_PID, live.process.pid, os.WSTOPPED | os.WNOWAIT)
+    found.look("resume", RUN)
     found.see()
     found.between = {0: lambda: live.signal(signal.SIGCONT), 1: live.end}
     return found

@@ -99,7 +99,7 @@ def test_the_fallback_is_the_strictest() -> None:
 
 @given(declared)
 def test_what_can_change_files_has_or_refuses_a_checkpoint(found: Capability) -> None:
-    """Contract #140: effect workspace or unknown never stands beside checkpoint none."""
+    """Contract §3.J: effect workspace or unknown never stands beside checkpoint none."""
     assert found.effect not in ("workspace", "unknown") or found.checkpoint != "none"
 
 

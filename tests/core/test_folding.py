@@ -359,6 +359,15 @@ def test_a_clock_that_steps_back_is_marked() -> None:
     assert (True, 0) == (scribe.state.clock_stepped, scribe.state.duration_ms)
 
 
+def test_a_leg_in_which_the_clock_stepped_back_took_no_time() -> None:
+    """C122: less than none would be given back to the run's limit, leg after leg."""
+    scribe = Scribe().born()
+    scribe.at_ms -= 60_000
+    scribe.say(*paused())
+
+    assert (True, 0) == (scribe.state.clock_stepped, scribe.state.active_ms)
+
+
 def test_a_clock_that_goes_on_is_not_marked() -> None:
     """Else no duration would be trusted."""
     scribe = Scribe().born()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from clew.core.capability import Capability, resolve
@@ -197,7 +198,7 @@ def test_a_call_that_only_a_lifecycle_knows_is_a_call() -> None:
     """Its effect may have happened all the same, whatever a later fact says (#87)."""
     state = theirs(lifecycle("started"), lifecycle("not_started"))
 
-    assert [("review", "unknown_effect")] == judged(state)
+    assert ([("review", "unknown_effect")], [("started", 1)]) == (judged(state), statuses(state))
 
 
 @pytest.mark.parametrize("resolution", [None, {"phase": "executing"}, {"result": "none"}], ids=str)
@@ -217,10 +218,26 @@ def test_a_lifecycle_with_an_unknown_word_is_refused() -> None:
 
 
 def test_a_chain_of_bound_receipts_is_followed() -> None:
-    """Contract #113: started, then its end, each bound to the same call."""
-    state = theirs(call(), capable(), bound("started"), bound("committed"))
+    """Contract #113: started, then its end, each bound to the same call; what they are bound to is our own copy."""
+    end = bound("committed")
+    state = theirs(call(), capable(), bound("started"), end)
+    told = end[1]["event"]["binding"]
+    before = dict(told)
+    told["tool"] = "another"
+    (found,) = state.calls.values()
+    assert isinstance(found, ForeignCall)
 
     assert ([("review", "committed_effect_pending")], [("committed", 1)]) == (judged(state), statuses(state))
+    assert before == msgspec.to_builtins(found.binding)
+
+
+def test_a_bound_call_that_was_not_started_stays_bound() -> None:
+    """Contract #113: the shortest chain; a denial belongs to its call as much as a start does."""
+    state = theirs(call(), capable(), bound("not_started"))
+    (found,) = state.calls.values()
+    assert isinstance(found, ForeignCall)
+
+    assert ([("not_started", 1)], True) == (statuses(state), found.binding is not None)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +313,19 @@ def test_a_receipt_without_a_word_says_nothing() -> None:
     assert [("started", 1)] == statuses(theirs(call(), receipt("started"), receipt(None)))
 
 
-@pytest.mark.parametrize("order", [("committed",), ("started", "not_started"), ("started", "committed", "unknown")])
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("committed",),
+        ("unknown",),
+        ("started", "not_started"),
+        ("started", "committed", "unknown"),
+        ("started", "committed", "committed"),
+        ("started", "unknown", "committed"),
+        ("not_started", "started"),
+    ],
+    ids="-".join,
+)
 def test_receipts_that_contradict_are_refused(order: tuple[str, ...]) -> None:
     """Contract #114: no end without a start, no way back, no second end."""
     assert "effect_receipt_conflict" == code_of(call(), *map(receipt, order))

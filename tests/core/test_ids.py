@@ -156,6 +156,17 @@ def test_a_part_of_no_id_is_an_unknown_run(part: str) -> None:
     assert caught.value.code == "unknown_run"
 
 
+@pytest.mark.parametrize(
+    ("part", "fact"), [("zzz", "zzz"), ("it's é", "it's é"), ("a\x1b", "'a\\x1b'"), ("\udc80", "'\\udc80'")]
+)
+def test_a_fact_is_the_name_as_it_was_given_unless_it_cannot_be_printed(part: str, fact: str) -> None:
+    """A program compares it with what it asked for; a terminal and JSON must be able to show it."""
+    with pytest.raises(NotFound) as caught:
+        match_id(part, IDS)
+
+    assert {"part": fact} == caught.value.facts
+
+
 def test_a_part_of_two_ids_names_both() -> None:
     """The next keystroke is chosen from what is shown."""
     with pytest.raises(UsageError) as caught:

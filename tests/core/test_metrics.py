@@ -93,7 +93,7 @@ def test_the_record_leaves_out_what_was_not_measured() -> None:
 
 
 def test_the_record_holds_what_was_measured() -> None:
-    """Contract §2.8: whole numbers only; a clock step is marked (promise 9), refusals after an abort counted (#101)."""
+    """Contract §2.8: whole numbers only; a clock step is marked (promise 9)."""
     metrics = RunMetrics(1, 2, 9, 4, 5, 6, 7, 8, 10, tokens=11, cost_micro_usd=12, rejected_after_abort=3)
 
     recorded = metrics.recorded(1000, clock_stepped=True)

@@ -353,9 +353,19 @@ def test_a_spoiled_record_is_refused(members: dict[str, Any], why: str) -> None:
 def test_a_missing_record_is_refused(operation: DurableOperation, data: st.DataObject) -> None:
     """Contract #14: a gap is seen wherever it is, except at the end, which looks like an earlier time."""
     records = list(operation.records)
-    del records[data.draw(st.integers(0, len(records) - 2))]
+    begin = data.draw(st.integers(0, len(records) - 2))
+    del records[begin : data.draw(st.integers(begin + 1, len(records) - 1))]
 
     assert "operation_state_corrupt" == refusal(records).code
+
+
+def test_a_gap_that_leads_back_to_where_it_began_is_refused() -> None:
+    """Contract #14: a pause that was taken out together with its resume leaves moves that fit; the number shows it."""
+    records = list(moved("START", "PAUSE", "RESUME", "COMPLETE").records)
+
+    error = refusal([*records[:2], records[4]])
+
+    assert ("operation_state_corrupt", 5) == (error.code, error.facts["operationSequence"])
 
 
 def test_a_clock_that_stepped_back_spoils_nothing() -> None:

@@ -649,7 +649,16 @@ STATES: tuple[tuple[OperationEvent, ...], ...] = (
 )  # fmt: skip
 
 
-@given(call_states(), st.booleans(), approvals, any_facts, st.sampled_from(STATES), st.booleans(), st.integers(0, 1))
+# Most often a run of ours that is paused, for there alone the calls decide.
+@given(
+    call_states(([], [START, _answer(ANSWER)], [START, _settle("give_up", False)], *OPEN)),
+    st.booleans(),
+    approvals,
+    any_facts,
+    st.sampled_from((*STATES, *[("START", "PAUSE")] * 12)),
+    st.sampled_from((False, False, False, True)),
+    st.sampled_from((1, 1, 1, 0)),
+)
 def test_resumable_is_what_the_plan_says(
     found: CallState,
     own: bool,

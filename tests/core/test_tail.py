@@ -306,7 +306,7 @@ def test_a_refusal_names_run_line_byte_and_reason() -> None:
         byte,
     )
     assert error.message.startswith(
-        f"The journal of run {RUN!r} is damaged at line 3, byte {byte}: it is not strict JSON"
+        f"the journal of run {RUN!r} is damaged at line 3, byte {byte}: it is not strict JSON"
     )
     assert error.facts["why"].endswith("; a line is broken of which no whole sector is missing")
     assert f"clew verify {RUN}" in error.next

@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -228,6 +229,47 @@ def test_what_cannot_be_started_is_said_to_have_not(tmp_path: Path, program: lis
         run_group(program, str(tmp_path / folder), dict(os.environ), take=lambda piece: None, stop=lambda: False)
 
 
+STREAMLESS = """
+import os, sys
+from pathlib import Path
+from clew.disk.groups import run_group
+for number in (0, 1, 2):
+    os.close(number)
+wrote = []
+end = run_group(["/bin/sh", "-c", "echo hi; exit 3"], "/", {}, take=wrote.append, stop=lambda: False)
+Path(sys.argv[1]).write_text(f"{end.exit_code} {b''.join(wrote)} {end.watched}")
+"""
+
+
+def test_a_program_without_streams_hears_how_its_command_ended(tmp_path: Path) -> None:
+    """The pipe on which the warden reports must not get the number of a stream that the command has."""
+    output_of(STREAMLESS, tmp_path / "told")
+
+    assert "3 b'hi\\n' True" == (tmp_path / "told").read_text()
+
+
+FULL = """
+import os, resource, sys
+from clew.disk.groups import NotStarted, run_group
+given = dict(program=["/bin/echo"], folder="/", environment={}, take=lambda piece: None, stop=lambda: False)
+open_ones = len(os.listdir("/proc/self/fd")) - 1
+for more in range(3):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_ones + more, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    try:
+        run_group(**given)
+    except NotStarted as fault:
+        print(fault)
+"""
+
+
+def test_without_a_free_descriptor_nothing_is_started_and_that_is_known() -> None:
+    """A crowded program: were it told as a fault of any kind, a person would have to look what the command did."""
+    said = output_of(FULL)
+
+    assert 3 == len(said)
+    assert "Too many open files" in said[1]
+
+
 def test_a_program_without_an_interpreter_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The executable of a frozen program is itself, and would begin once more."""
     monkeypatch.setattr(sys, "frozen", True, raising=False)
@@ -316,6 +358,24 @@ print(sorted(found))
     assert [str([(number, number) for number in range(8)])] == output_of(code)
 
 
+def test_a_command_that_ends_in_the_wardens_last_word_is_not_that_word() -> None:
+    """Every loop of the shell ends in `done`; what the warden says behind its name, the exit code, must be heard."""
+    hearing, report = os.pipe()
+    rest = [b"left 8 8 sh\nstatus 0\ndone\n", b"ended 7 7 sh -c while :; do :; done\n"]
+
+    def stop() -> bool:
+        if rest:
+            os.write(report, rest.pop())
+        return False
+
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as started:
+        said = groups._attend(started, hearing, lambda piece: None, stop)
+    os.close(report)
+    os.close(hearing)
+
+    assert [b"ended 7 7 sh -c while :; do :; done", b"left 8 8 sh", b"status 0", b"done"] == said
+
+
 FORKS = """
 import os, signal, sys, threading
 from collections import UserDict
@@ -331,7 +391,7 @@ class Forking(UserDict):
         fork()
         return super().keys()
 def run():
-    found.append(run_group(["/bin/sh", "-c", "echo $PPID >up; sleep 60 & wait"], sys.argv[1], environment,
+    found.append(run_group(["/bin/sh", "-c", sys.argv[3] + " & echo $PPID >up; wait"], sys.argv[1], environment,
                            take=lambda piece: None, stop=over.is_set))
 environment = Forking(os.environ) if sys.argv[2] == "kill" else dict(os.environ)
 running = threading.Thread(target=run)
@@ -348,12 +408,13 @@ print(found[0].stopped, found[0].watched)
 """
 
 
+@pytest.mark.parametrize("command", ["sleep 60", "yes"])
 @pytest.mark.parametrize(("way", "expected"), [("stop", "True True"), ("kill", "False False")])
-def test_a_forked_child_of_ours_does_not_keep_the_group(tmp_path: Path, way: str, expected: str) -> None:
+def test_a_forked_child_of_ours_does_not_keep_the_group(tmp_path: Path, way: str, expected: str, command: str) -> None:
     """It has copies of our ends of the pipes, so that we close them is not seen, nor that the warden's are closed."""
     os.mkfifo(tmp_path / "up")
 
-    assert [expected] == output_of(FORKS, tmp_path, way)
+    assert [expected] == output_of(FORKS, tmp_path, way, command)
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (200, "signal 200")])

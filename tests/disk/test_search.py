@@ -1,5 +1,6 @@
 """The search in a process of its own: found the same, ended in time, ended by itself when nobody is left to ask."""
 
+import contextlib
 import os
 import select
 import signal
@@ -30,7 +31,7 @@ def test_a_search_apart_finds_the_same(tmp_path: Path) -> None:
     assert {"path": "x", "line": 1, "column": 3, "text": "Grüße"} == found["matches"][0]
 
 
-@pytest.mark.parametrize("pattern", ["(", "a{9999999999999}", "(?<=a+)b"])
+@pytest.mark.parametrize("pattern", ["(", "a{9999999999999}", "(?<=a+)b", "(?a)(?u)a", "(" * 5000 + ")" * 5000])
 def test_what_is_no_pattern_is_told(tmp_path: Path, pattern: str) -> None:
     """The agent can write another one."""
     assert ["wrong"] == list(seek_apart(order(tmp_path, pattern), 30.0))
@@ -58,6 +59,46 @@ def test_a_program_without_an_interpreter_does_not_search(tmp_path: Path, monkey
 
     with pytest.raises(OSError, match="no Python interpreter"):
         seek_apart(order(tmp_path, "x"), 30.0)
+
+
+@pytest.mark.parametrize(("pattern", "names"), [("[[a]", ["x"]), ("x", ["no such order"])])
+def test_a_search_says_nothing_on_our_streams(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], pattern: str, names: list[str]
+) -> None:
+    """A warning about a model's pattern, or a traceback, is no progress of the run that the screen shows."""
+    (tmp_path / "x").write_text("a")
+    asked = order(tmp_path, pattern, *names)
+
+    with contextlib.suppress(OSError):
+        seek_apart(asked if names == ["x"] else {**asked, "files": None}, 30.0)
+
+    assert ("", "") == capfd.readouterr()
+
+
+STRUCK = """
+import os, signal, sys
+from clew.disk.search import seek_apart
+os.setpgid(0, 0)
+signal.signal(signal.SIGINT, lambda *_: print("struck", flush=True))
+print("ready", flush=True)
+print(seek_apart({"pattern": "b", "ignoreCase": False, "limit": 1, "files": [["up", sys.argv[1]]]}, 30.0)["searched"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals of Unix")
+def test_ctrl_c_at_the_keyboard_does_not_tear_a_search(tmp_path: Path) -> None:
+    """It reaches the whole group, and asks the run to pause at its next safe point: behind the search."""
+    os.mkfifo(tmp_path / "up")
+    with living(STRUCK, tmp_path / "up") as owner:
+        said = [owner.says()]
+        # Opened from the other side, so the search has begun.
+        with (tmp_path / "up").open("w") as file:
+            os.killpg(owner.pid, signal.SIGINT)
+            said.append(owner.says())
+            file.write("b")
+        said.append(owner.says())
+
+    assert ["ready", "struck", "1"] == said
 
 
 SEEKS = """

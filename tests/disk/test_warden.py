@@ -69,6 +69,7 @@ def test_what_does_not_exist_is_not_seen() -> None:
         ({}, []),
         ({(2, 1): 1, (3, 1): 2, (4, 1): 3, (9, 1): 8}, [2, 3, 4]),
         ({(1, 1): 0, (2, 1): 1, (3, 1): 1}, [2, 3]),
+        ({(1, 1): 2, (2, 1): 1, (2, 9): 3, (3, 1): 2}, [2, 1, 3, 2]),
     ],
 )
 def test_descendants_of_all_generations_are_found(living_ones: dict[tuple[int, int], int], expected: list[int]) -> None:

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+import clew
 from clew.core.records import Kind
 from docs import commands, generate
 from tests.house.tree import ROOT, Module, module, modules
@@ -56,6 +57,16 @@ def planted(**files: str) -> generate.Source:
 def test_every_command_is_documented() -> None:
     """A command that no page names does not exist for its user."""
     found = unnamed((f"clew {command}" for command in COMMANDS), text_of("cli.md"))
+
+    assert [] == found
+
+
+def test_every_public_name_is_on_a_page() -> None:
+    """What is exported and explained nowhere is found by nobody, or by accident."""
+    pages = ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md") if path.name != "errors.md")]
+    text = "\n".join((ROOT / page).read_text("utf-8") for page in pages)
+
+    found = [name for name in clew.__all__ if not re.search(rf"\bclew\.{name}\b", text)]
 
     assert [] == found
 
@@ -176,6 +187,31 @@ def test_both_codes_of_a_choice_are_read() -> None:
     found = generate.sites(planted(core='raise Refused("x", code="a" if y else "b", next="z")'))
 
     assert ["a", "b"] == [site.code for site in found]
+
+
+def test_a_next_step_stands_beside_the_code_that_it_goes_with() -> None:
+    """Both come of one question; what is to be done about a failed run is no advice for a paused one."""
+    text = 'raise Refused("x", code="a" if y else "b", next="for a" if y else "for b")'
+
+    found = generate.sites(planted(core=text))
+
+    assert [("a", "for a"), ("b", "for b")] == [(site.code, site.next) for site in found]
+
+
+def test_every_word_that_an_id_or_a_name_is_checked_for_is_spelled_out() -> None:
+    """Their codes are made of that word, so the generator cannot read them in the source."""
+    calls = [node for each in modules("src/clew") for node in ast.walk(each.tree) if isinstance(node, ast.Call)]
+    named = {"check_id": "invalid_{what}_id", "check_name": "invalid_{what}_name"}
+    made = {
+        named[call.func.id].format(what=call.args[1].value)
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id in named and len(call.args) > 1
+        if isinstance(call.args[1], ast.Constant)
+    }
+
+    missing = made - {code for codes in generate.SPELLED.values() for code in codes}
+
+    assert set() == missing
 
 
 def test_a_code_made_at_run_time_is_seen() -> None:

@@ -1,6 +1,7 @@
 """The floors of DESIGN §3 hold, in the import graph and in what each room may know of the world outside."""
 
 import ast
+import logging
 import sys
 from pathlib import Path
 
@@ -32,7 +33,23 @@ def living_paths(source: Module) -> list[str]:
 
 
 def lint(config: Path) -> int:
-    return lint_imports(config_filename=str(config), no_cache=True)
+    """import-linter switches off the loggers of everybody else in its process; they are switched on again."""
+    known = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
+    before = [logger.disabled for logger in known]
+    try:
+        return lint_imports(config_filename=str(config), no_cache=True)
+    finally:
+        for logger, disabled in zip(known, before, strict=True):
+            logger.disabled = disabled
+
+
+def test_the_linter_leaves_the_loggers_as_they_were() -> None:
+    """A test behind it in this process would hear nothing of a run, and fail or pass for that alone."""
+    logger = logging.getLogger("clew.run")
+
+    lint(ROOT / "pyproject.toml")
+
+    assert not logger.disabled
 
 
 def test_the_floors_hold() -> None:

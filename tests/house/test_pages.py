@@ -1,5 +1,6 @@
 """The code on our pages runs as it stands there: a reader copies it before he reads on."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import clew
+from clew import toolkit
 from tests.house.tree import ROOT
 
 MY_BANK = '''
@@ -147,3 +150,36 @@ def test_the_format_on_the_watching_page_names_run_and_call(tmp_path: Path) -> N
     line = next(line for line in done.stderr.splitlines() if "asking the bank" in line)
     assert 0 == done.returncode
     assert re.fullmatch(r"INFO run=[a-z0-9]+-\d{6} call=c1#1 asking the bank for 1042", line)
+
+
+def test_the_agent_on_the_page_on_agents_is_told_what_the_page_says(tmp_path: Path) -> None:
+    """A value, a failure with its value and a denial: whoever writes an agent copies how each is met."""
+    (tmp_path / "refunds.py").write_text(blocks("docs/agents.md")[0], "utf-8")
+
+    done = run_here(tmp_path, "refunds.py")
+
+    assert ("", 0) == (done.stderr, done.returncode)
+    assert [
+        "R-1042",
+        "failed: the card is expired, {'card': 'expired'}",
+        "denied: refunds above 100.00 are for a person",
+    ] == ast.literal_eval(done.stdout)
+
+
+def test_the_calls_on_the_page_of_tools_are_those_of_the_toolkit() -> None:
+    """Names and what is taken when left out are read there and typed."""
+    page = (ROOT / "docs" / "tools.md").read_text("utf-8")
+    found = {name: re.search(rf"^\| `{name}\((.*?)\)`", page, re.MULTILINE) for name in toolkit.__all__}
+
+    shown = {name: call[1] for name, call in found.items() if call is not None}
+
+    assert {name: given(getattr(toolkit, name)) for name in toolkit.__all__} == shown
+
+
+def given(tool: clew.Tool) -> str:
+    """A tool's parameters without the call, as they are written on a page."""
+    parameters = [each for each in tool.signature.parameters.values() if each.name != "call"]
+    return ", ".join(
+        each.name if each.default is each.empty else f"{each.name}={each.default!r}".replace("'", '"')
+        for each in parameters
+    )

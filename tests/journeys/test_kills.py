@@ -88,12 +88,12 @@ def test_a_death_between_commit_and_answer_pays_once(tmp_path: Path, slow_bank: 
     journey = Journey(tmp_path, f"commit-{agent[-7:]}-{payment}".replace("_", "-"), slow_bank, agent)
     victim = journey.start("run")
     for _ in range(payment):
-        slow_bank.output.readline()
+        slow_bank.says()
     victim.kill()
     assert journey.finish(victim) == -signal.SIGKILL
     journey.see_it_through()
     for _ in range(ORDERS - payment):
-        slow_bank.output.readline()
+        slow_bank.says()
 
     assert journey.expected() == journey.report()
 

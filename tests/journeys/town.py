@@ -2,18 +2,23 @@
 
 import contextlib
 import json
+import os
+import queue
 import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import clew
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
 VICTIM = Path(__file__).with_name("victim.py")
 ORDERS = 3
+KEPT = {name: os.environ[name] for name in ("PYTHONPATH", "SYSTEMROOT") if name in os.environ}
+"""So that a victim runs the clew that is tested, wherever it was found."""
 
 
 class Bank:
@@ -24,19 +29,26 @@ class Bank:
         command = [sys.executable, "-u", str(EXAMPLE / "bank.py"), "--database", str(self.database), "--ignore-keys"]
         command += ["--delay-ms", str(delay_ms), *(["--announce"] if announces else [])]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.address = self.output.readline().split()[-1]
+        self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self.address = self.says().split()[-1]
 
-    @property
-    def output(self) -> IO[str]:
-        """What it prints."""
+    def _listen(self) -> None:
         assert self.process.stdout is not None
-        return self.process.stdout
+        with self.process.stdout as output:
+            for line in output:
+                self._said.put(line)
+
+    def says(self) -> str:
+        """The next line that it prints. `queue.Empty` when nobody paid for a minute: then whoever should is gone."""
+        return self._said.get(timeout=60)
 
     def close(self) -> None:
         """End it."""
         self.process.terminate()
-        self.output.close()
         self.process.wait(timeout=30)
+        self._listener.join(30)
 
 
 class Journey:
@@ -70,7 +82,7 @@ class Journey:
         return subprocess.Popen(
             self.command(deed, kill),
             cwd=self.folder,
-            env={"ORDERS_BANK": self.bank.address, "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**KEPT, "ORDERS_BANK": self.bank.address, "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -5,7 +5,8 @@ import inspect
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import clew
@@ -181,6 +182,16 @@ def paying(scene: Scene, way: str, then: Callable[[], Any] = lambda: None, **dec
         return transfer
 
     return tool_of(way, pay, **{"effect": "external", **declared})
+
+
+@contextmanager
+def awaited_bodies() -> Iterator[None]:
+    """The thread of every tool that is left behind within it has ended behind it; let them go inside."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith("clew-tool-"):
+            thread.join(60)
 
 
 def lose_the_line() -> None:

@@ -319,3 +319,17 @@ def test_another_programs_runs_are_counted_and_not_judged(tmp_path: Path) -> Non
     found = clew.Home(tmp_path / ".coremind").checkup()
 
     assert ("foreign", 1) == (found.survey.standing, found.runs)
+
+
+def test_a_home_whose_runs_cannot_be_listed_is_looked_over_all_the_same(tmp_path: Path) -> None:
+    """A doctor that stops at the first trouble is of no use; that they cannot be is the trouble."""
+    home = clew.Home(tmp_path / ".clew")
+    home.run_sync(ends, run_id="ended")
+    (home.path / "runs").rename(tmp_path / "elsewhere")
+    (home.path / "runs").touch()
+
+    found = home.checkup()
+
+    (one,) = found.unreadable.first
+    assert ("", 13, 13, 0) == (one["run"], one["exit"], found.worst_exit, found.runs)
+    assert [str(home.path / "runs")] == [each["path"] for each in found.survey.misplaced.first]

@@ -26,6 +26,17 @@ def test_what_is_under_way_is_counted_and_named() -> None:
         under_way = (flights.count, set(flights.keys))
 
     assert ((2, {"r1:pay-1:c1", ""}), 0, set()) == (under_way, flights.count, flights.keys)
+    assert [] == landed
+
+
+def test_who_waits_is_told_of_each_that_ends() -> None:
+    """A leg ends when the last call that is under way has ended; until somebody waits for that, nobody is woken."""
+    flights, landed = Flights(lambda fault, ticket: None), list[int]()
+    flights.landed = lambda: landed.append(flights.count)
+
+    with flights.flight(), flights.flight(ticket(ran=True)):
+        flights.end()
+
     assert [1, 0] == landed
 
 

@@ -9,7 +9,7 @@ import pytest
 import clew
 from clew.errors import Refused, Storage
 from clew.stores.memory import MemoryBlobStore
-from tests.runtime.scene import RUN, WAYS, Scene, agent_of, lose_the_line, paying, tool_of
+from tests.runtime.scene import RUN, WAYS, Scene, agent_of, awaited_bodies, lose_the_line, paying, tool_of
 
 ways = pytest.mark.parametrize("way", WAYS)
 
@@ -173,7 +173,11 @@ def test_a_tool_that_pays_and_is_too_slow_pays_once(way: str) -> None:
             return "never"
 
     else:
-        pay = paying(scene, way, lambda: over.wait(60), timeout_s=0.05)
+
+        @clew.tool(effect="external", timeout_s=0)
+        def pay(call: clew.Call) -> None:
+            over.wait(60)
+            scene.bank.paid.append(call.key)
 
     def script(run: Any) -> Any:
         for _ in range(3):
@@ -182,8 +186,9 @@ def test_a_tool_that_pays_and_is_too_slow_pays_once(way: str) -> None:
             except Exception:
                 continue
 
-    result = scene.run(agent_of(way, script, pay))
-    over.set()
+    with awaited_bodies():
+        result = scene.run(agent_of(way, script, pay))
+        over.set()
 
     assert ONCE == paused_once(scene, result)
 

@@ -187,6 +187,18 @@ def test_a_long_journal_is_not_read_to_its_end_for_a_list() -> None:
     ] == [(row["agent"], row["state"], row.get("unreadBytes")) for row in (behind, beginning, short)]
 
 
+def test_a_long_journal_that_lost_its_end_is_not_listed_by_its_head() -> None:
+    """The head says `completed`; the records that say so are gone, and with them whatever they told of."""
+    home, _ = mortal_home()
+    home.run_sync(clew.agent(name="orders")(lambda run, prompt: 1), run_id=RUN)
+    store: Any = home.reader.store
+    del store._journals[RUN].data[store.raw(RUN).rindex(b"\n", 0, -1) + 1 :]
+
+    row = home.reader.row(RUN, listed=16)
+
+    assert ("unreadable", "run_state_corrupt") == (row["shown"], row["reason"])
+
+
 def test_a_snapshot_can_be_passed_on_without_being_kept() -> None:
     """The same members and the same values, its long lists one entry after another."""
     home = open_run()

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -129,6 +131,48 @@ def test_a_signal_while_probes_are_asked_is_heard(presses: int, end: tuple[str, 
     result = home.resume_sync(RUN, declared, notice=lambda text: heard.set())
 
     assert (*end, asked) == (result.operation.state, result.reason, len(seen))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in procfs")
+def test_an_abort_while_probes_are_asked_names_what_lives() -> None:
+    """One effect is asked after, a process of the other still runs: the failed run must say that it may yet come."""
+    home, store = mortal_home()
+    run_id, heard = f"orders-{os.getpid()}", threading.Event()
+
+    def find(call: clew.Call) -> clew.Verdict:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+            heard.wait()
+        return clew.Happened(1)
+
+    def body(order: str) -> int:
+        return 1
+
+    probed = clew.tool(name="pay", effect="external", probe=find, in_doubt_s=0)(body)
+    blind = clew.tool(name="wire", effect="external")(body)
+
+    async def agent(run: clew.Run, prompt: Any) -> None:
+        async with run.group() as group:
+            group.call(probed, order="1")
+            group.call(blind, order="2")
+
+    declared = clew.agent(tools=[probed, blind], name="orders")(agent)
+    store.die_at(3)
+    dies(home.run_sync, declared, run_id=run_id)
+    store.revive()
+    (wired,) = (call for call in home.reader.see(run_id).state.unsettled() if call.tool == "wire")
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print('up', flush=True); input()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "CLEW_CALL": f"{wired.key}#1"},
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        result = home.resume_sync(run_id, declared, notice=lambda text: heard.set())
+        process.kill()
+
+    assert ("failed", "aborted") == (result.operation.state, result.reason)
+    assert f"{wired.key}#1: pid {process.pid} (" in home.reader.row(run_id)["message"]
 
 
 def test_what_no_probe_can_tell_keeps_the_run_paused_after_the_probes() -> None:

@@ -247,9 +247,15 @@ def hidden(body: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def test_an_agent_whose_work_nobody_did_has_not_completed() -> None:
-    """Promise 8: a coroutine is no output."""
-    result = clew.Home.memory().run_sync(Agent(hidden(working), name="hidden"), signals=False)
+async def forgetful(run: clew.Run, prompt: Any) -> Any:
+    """Returns its last call instead of awaiting it."""
+    return run.call(plain, "1042")
+
+
+@pytest.mark.parametrize("body", [hidden(working), forgetful], ids=["a hidden coroutine", "a forgotten await"])
+def test_an_agent_whose_work_nobody_did_has_not_completed(body: Any) -> None:
+    """Promise 8: a coroutine is no output; a payment that was never begun looked like a run that is done."""
+    result = clew.Home.memory().run_sync(Agent(body, name="hidden"), signals=False)
 
     assert ("paused", "agent_error") == (result.operation.state, result.reason)
 

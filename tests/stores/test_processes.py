@@ -75,6 +75,15 @@ def test_why_it_was_stopped_is_told(tmp_path: Path) -> None:
     assert ("too long", "SIGTERM", True) == (end.stopped, end.signal_name, end.watched)
 
 
+def test_a_command_that_somebody_else_ended_did_not_end_by_itself(tmp_path: Path) -> None:
+    """A machine that shuts down tells every process to end: what the command had begun is cut off under it."""
+    order = Order("sleep 60 & trap 'echo done; exit 0' TERM; kill $PPID; wait", str(tmp_path), "r:shell-1:c1#1", 10, 10)
+
+    end = LocalProcesses(time.monotonic, patience=Patience(30.0, 5.0)).run(order, lambda: "")
+
+    assert ((0, b"done\n"), True) == ((end.exit_code, end.head), "told to end" in end.stopped)
+
+
 def test_a_command_that_had_ended_before_was_not_stopped(tmp_path: Path) -> None:
     """It came to its own end; that what it left behind is being ended takes nothing from that."""
 

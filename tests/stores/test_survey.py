@@ -33,7 +33,7 @@ def gone_pid() -> int:
 
 
 def counts(found: Survey) -> dict[str, int]:
-    names = ("left_behind", "too_open", "denied", "links", "strange_commands")
+    names = ("left_behind", "too_open", "denied", "links", "misplaced", "strange_commands")
     return {name: getattr(found, name).count for name in names if getattr(found, name).count}
 
 
@@ -82,6 +82,49 @@ def test_a_link_is_found_and_not_followed(lab: FileLab) -> None:
     found = survey(lab.root)
 
     assert {"links": 1} == counts(found)
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "wanted"),
+    [
+        ("blobs", "file", "folder"), ("blobs/ab", "file", "folder"), ("blobs/ab/cd", "folder", "file"),
+        ("sessions", "file", "folder"), ("runs/r1/inbox", "file", "folder"), ("runs/r1/head.json", "folder", "file"),
+        ("runs/r2.jsonl", "folder", "file"), ("home.json", "folder", "file"), (".gitignore", "folder", "file"),
+    ],
+)  # fmt: skip
+def test_what_stands_in_the_place_of_something_else_is_found(lab: FileLab, place: str, kind: str, wanted: str) -> None:
+    """A half restored backup: a command or a large answer would be refused only in the middle of the work."""
+    path = lab.root / place
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.unlink(missing_ok=True)
+    path.mkdir(mode=0o700) if kind == "folder" else os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+
+    found = survey(lab.root)
+
+    assert ({"path": str(path), "kind": kind, "wanted": wanted},) == found.misplaced.first
+
+
+@POSIX
+@pytest.mark.parametrize(("place", "wanted"), [("runs/r1/head.json", "file"), ("notes", "")])
+def test_a_pipe_is_found_and_not_opened(lab: FileLab, place: str, wanted: str) -> None:
+    """To open it is to wait for ever for who writes."""
+    path = lab.root / place
+    path.unlink(missing_ok=True)
+    os.mkfifo(path, 0o600)
+
+    found = survey(lab.root)
+
+    assert ({"path": str(path), "kind": "other", "wanted": wanted},) == found.misplaced.first
+
+
+@pytest.mark.parametrize("place", ["runs/r1/torn-1", "runs/notes", "notes", "runs/notes/inbox.d/x"])
+def test_what_others_put_beside_ours_is_not_complained_of(lab: FileLab, place: str) -> None:
+    """A note of a person's stands in nobody's way."""
+    path = lab.root / place
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+
+    assert 0 == survey(lab.root).misplaced.count
 
 
 def test_a_home_that_is_reached_by_a_link_is_looked_over(lab: FileLab) -> None:

@@ -190,11 +190,15 @@ class SqliteRunStore:
         raise unknown_run(run_id, str(self._place.path))
 
     def _lock(self, run_id: str, wait_s: float) -> sqlite3.Connection | None:
-        """The exclusive lock on the run, held as long as the connection is open; None when another one has it."""
+        """The writer's lock on the run, held as long as the connection is open; None when another one has it.
+
+        `begin immediate`, not `exclusive`: of two that want it exclusively at once each finds the other one reading,
+        and then none has it.
+        """
         path = self._place.path.with_name(f"{self._place.path.name}-{run_id.casefold()}.lock")
         lock = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
         try:
-            lock.execute("begin exclusive")
+            lock.execute("begin immediate")
         except sqlite3.OperationalError as error:
             lock.close()
             if "locked" in str(error):

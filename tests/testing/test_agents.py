@@ -515,3 +515,44 @@ def test_a_run_that_cannot_begin_raises_what_it_would_raise() -> None:
         crash_points(plain, object())
 
     assert "value_not_json" == refused.value.code
+
+
+@clew.tool(name="transfer", effect="external")
+def move_money(order: str) -> None:
+    """The real thing, declared under another name than its function has."""
+    raise AssertionError("real money moved")
+
+
+@clew.agent(tools=[move_money])
+def renamed(run: clew.SyncRun, prompt: str) -> str:
+    run.call(move_money, "1042")
+    return "done"
+
+
+@pytest.mark.parametrize("given", [move_money, move_money.body, "transfer"], ids=["tool", "function", "name"])
+def test_a_stand_in_is_given_by_the_tool_its_function_or_its_name(given: Any) -> None:
+    """All three name the same tool; the real one must not run because one of them was chosen."""
+    bank = Bank()
+
+    report = bank.try_out(renamed, tools={given: bank.pay})
+
+    assert ["1042"] == [order for order, _ in bank.payments]
+    assert [] == findings(report)
+
+
+def test_a_stand_in_for_a_name_that_no_tool_has_is_refused_before_anything_ran() -> None:
+    """By a slip of the pen, hundreds of lives would be lived with real money."""
+    with pytest.raises(clew.UsageError) as refused:
+        Bank().try_out(renamed, tools={"transfr": Bank().pay})
+
+    assert ("invalid_stand_in", "transfr") == (refused.value.code, refused.value.facts["tool"])
+
+
+def test_a_stand_in_for_a_function_that_is_never_called_is_refused() -> None:
+    """It may be called without being declared, so this is known after one life, and no crash is tried."""
+    bank = Bank()
+
+    with pytest.raises(clew.UsageError) as refused:
+        bank.try_out(renamed, tools={move_money: bank.pay, bank.find: bank.pay})
+
+    assert ("invalid_stand_in", 1) == (refused.value.code, len(bank.payments))

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -184,14 +185,25 @@ def test_a_command_that_takes_too_long_is_ended_as_a_whole(tmp_path: Path) -> No
 
 def test_one_that_could_not_be_ended_is_named(tmp_path: Path) -> None:
     """Its effect goes on: that is neither a success nor a failure."""
-    with pytest.raises(Unfinished, match=r"alive: pid \d+ \(.*sleep 60.*\) since 20"):
-        told(tmp_path, "(trap '' TERM; exec sleep 60) &", patience=Patience(0.0, 0.0))
+    with pytest.raises(Unfinished, match=r"alive: pid \d+ \(.*sleep 60.*\) since 20") as caught:
+        told(tmp_path, "(trap '' TERM; exec sleep 60) & echo $! >pid", patience=Patience(0.0, 0.0))
+    (pid,) = pids_in(tmp_path / "pid")
+    with suppress(ProcessLookupError):  # SIGTERM may have come before its trap
+        os.kill(pid, signal.SIGKILL)
+
+    assert f"alive: pid {pid} (" in str(caught.value)
 
 
 def test_a_watcher_that_was_killed_saw_nothing(tmp_path: Path) -> None:
     """That no exit code is known must not become exit code 0."""
     with pytest.raises(Unfinished, match="nobody saw"):
         told(tmp_path, "kill -9 $PPID; sleep 60")
+
+
+def test_a_watcher_that_was_told_to_end_ended_the_command_amid(tmp_path: Path) -> None:
+    """Its exit code 0 is no success: what it had started was killed under it."""
+    with pytest.raises(Unfinished, match="told to end"):
+        told(tmp_path, "sleep 60 & trap 'echo done; exit 0' TERM; kill $PPID; wait", patience=Patience(30.0, 5.0))
 
 
 # In runs.
@@ -254,6 +266,26 @@ def test_a_cancelled_command_is_ended_before_the_run_pauses(tmp_path: Path) -> N
 
     assert (3, []) == (len(pids), alive(pids))
     assert ("paused", ["unknown"]) == (result.operation.state, [effect["status"] for effect in result.waiting])
+
+
+def test_a_command_that_had_ended_before_it_was_cancelled_is_told(tmp_path: Path) -> None:
+    """Its exit code is known, and only what it left behind is being ended still: nobody has to look at the world."""
+    for name in ("main", "go"):
+        os.mkfifo(tmp_path / name)
+    processes = LocalProcesses(time.monotonic, patience=Patience(30.0, 5.0))
+    call = clew.Call.loose("shell", workspace=FileWorkspace(tmp_path), processes=processes)
+
+    async def cancel() -> Any:
+        task = asyncio.ensure_future(shell(call, "(trap '' TERM; read x <go) & echo $$ >main; exit 3"))
+        (pid,) = await asyncio.to_thread(pids_in, tmp_path / "main")
+        await asyncio.to_thread(gone, pid)
+        task.cancel()
+        await asyncio.to_thread((tmp_path / "go").write_text, "on\n")
+        return await task
+
+    found = asyncio.run(cancel())
+
+    assert (clew.Failed, 3) == (type(found), found.value["exitCode"])
 
 
 @AGENTS

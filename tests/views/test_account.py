@@ -39,7 +39,7 @@ def test_the_page_of_a_run_answers_who_what_when_and_how_far() -> None:
         "  agent    settle (agent.py:settle)",
         '  input    "settle orders.csv"',
         "  so far   2 calls, 1 turn, 30 tokens; 1.5 s from its first record to its last",
-        "  leg      1 run, 13:50:00, pid 812 on vm by ann: never closed",
+        "  leg      1 run, 13:50:00, pid 812 on vm by ann: not closed",
         "           2 resume, 13:55:00, pid 812 on vm by ann: finished",
         "  effects  1 started, 1 happened",
         "  journal  runs/k3f.jsonl (9 records, ends clean)",

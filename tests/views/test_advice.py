@@ -14,7 +14,7 @@ SHOWN = (
     "unreadable", "foreign",
 )  # fmt: skip
 SETTLE = "clew settle k3f happened|did-not-happen --by … --reason …"
-PROBE = "clew resume k3f  asks its probe or repeats it, where its tool is declared so"
+PROBE = "clew resume k3f  asks its probe or repeats it, where declared so"
 
 
 def test_every_state_has_words() -> None:

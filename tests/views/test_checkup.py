@@ -190,11 +190,11 @@ def test_what_is_left_open_is_named_with_its_next_step(field: str, one: dict[str
 
 def test_a_journal_that_cannot_be_read_is_named_by_line_and_byte() -> None:
     """Whoever mends it starts there."""
-    one = {"run": "r1", "code": "run_state_corrupt", "message": "run 'r1': no", "line": 7, "byte": 912, "exit": 12}
+    one = {"run": "r1", "code": "run_state_corrupt", "message": "at line 7, byte 9: no", "exit": 12}
     (found,) = about(runs(unreadable=Some().plus(**one), worst_exit=12), "journal")
 
     assert ("problem", 12, "r1") == (found.level, found.exit, found.where)
-    assert "(line 7, byte 912) [run_state_corrupt]" in found.what
+    assert "at line 7, byte 9: no [run_state_corrupt]" == found.what
 
 
 def test_the_exit_code_is_that_of_the_worst_problem_also_of_those_that_are_only_counted() -> None:
@@ -207,12 +207,24 @@ def test_the_exit_code_is_that_of_the_worst_problem_also_of_those_that_are_only_
     assert "… and 4 more like these" == [each.what for each in findings if each.about == "journal"][-1]
 
 
+def test_runs_that_cannot_be_listed_are_not_said_to_be_none() -> None:
+    """`0 runs` would be taken for an answer, and there is no run to verify."""
+    one = {"run": "", "code": "c", "message": "cannot list", "next": "Give access.", "exit": 13}
+    found = runs(runs=0, unreadable=Some().plus(**one), worst_exit=13)
+
+    assert [Finding("problem", "journal", "cannot list [c]", "", "Give access.", 13)] == about(found, "journal")
+    assert [] == about(found, "runs")
+
+
 @pytest.mark.parametrize(
     ("field", "one", "level"),
     [
         ("too_open", {"path": "/srv/a b", "mode": "0644"}, "warning"),
         ("denied", {"path": "/srv/a b"}, "problem"),
         ("links", {"path": "/srv/a b"}, "problem"),
+        ("misplaced", {"path": "/srv/a b", "kind": "folder", "wanted": "file"}, "problem"),
+        ("misplaced", {"path": "/srv/a b", "kind": "other", "wanted": "folder"}, "problem"),
+        ("misplaced", {"path": "/srv/a b", "kind": "other", "wanted": ""}, "warning"),
         ("left_behind", {"path": "/srv/a b"}, "note"),
         ("strange_commands", {"path": "/srv/a b"}, "warning"),
     ],

@@ -91,8 +91,8 @@ def test_several_that_wait_are_listed_by_step_and_the_rest_counted() -> None:
     ] == lines
 
 
-def test_the_table_has_a_line_for_each_effect() -> None:
-    """Attempts are shown: a second start is what everybody asks about."""
+def test_the_table_has_each_effect_with_the_names_that_went_outside() -> None:
+    """A second start is what everybody asks about; and the bank's books know a payment by its key or its UUID."""
     lines = effects_table(
         [effect(attempt=2, review=SETTLED), effect(stepId="pay-2", status="not_started", attempt=0)], WHEN
     )
@@ -100,6 +100,7 @@ def test_the_table_has_a_line_for_each_effect() -> None:
     assert [
         "step   call                       stands                    attempts",
         "pay-1  pay order=1042 cents=4200  did not happen, says ann  2, last started 13:54:02",
+        "       key k3f9x2-261129:pay-1:c1  as a UUID 12477c3d-4ed6-578b-86cc-525b0953a3fd",
         "pay-2  pay order=1042 cents=4200  not started",
     ] == lines
 

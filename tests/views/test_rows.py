@@ -20,7 +20,7 @@ def test_a_dead_run_reads_as_the_design_promises() -> None:
         "INTERRUPTED  k3f9x2-261129  settle orders.csv   writer pid 812 on vm gone since 13:54",
         "  1 effect uncertain: pay order=1042 cents=4200 (started 13:54:02, no answer)",
         "  next: clew settle k3f happened|did-not-happen --by … --reason …",
-        "  or:   clew resume k3f  asks its probe or repeats it, where its tool is declared so",
+        "  or:   clew resume k3f  asks its probe or repeats it, where declared so",
         f"        {RESULT_HINT}",
     ] == lines
 

@@ -181,8 +181,8 @@ def test_a_proof_names_what_was_seen() -> None:
 
     assert [
         "taken over from an owner that never closed it; proof:",
-        "  kernel_lock yes",
-        "  process_gone yes no 812",
+        "  kernel_lock: yes",
+        "  process_gone: yes (no 812)",
     ] == lines
 
 

@@ -1,13 +1,22 @@
 """The commands as they are typed: their words, options and help. What they do stands in the files beside."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import (
+    App,
+    CycloptsError,
+    Group,
+    MissingArgumentError,
+    Parameter,
+    UnknownCommandError,
+    UnusedCliTokensError,
+)
 
 from clew.cli import acting, examining, looking, resuming, running
 from clew.cli.desk import Desk, attend
-from clew.cli.screen import Options, Screen, lenient
+from clew.cli.screen import Options, Screen, lenient, stand_in
 from clew.errors import ClewError, UsageError
 from clew.runtime.recovery import VERSION
 
@@ -28,7 +37,7 @@ the tool's probe, or a person, writes the answer down, and goes on.
 RUN is any unique part of a run's id, or @last. The answer is on stdout, progress on stderr.""",
     help_epilogue="""Exit codes:
 0 done, 1 a fault of clew, 2 wrong usage, 3 the run failed or was aborted, 4 refused, 5 paused at a limit,
-10 no such home or run, 11 held by another process, 12 corrupt, 13 storage.
+10 no such home or run, 11 held by another writer, 12 corrupt, 13 storage.
 Paused: 20 approval wanted, 21 an effect needs a person, 22 the agent raised, 23 on request, 130 Ctrl-C,
 143 SIGTERM.""",
 )
@@ -77,7 +86,7 @@ def ls(*, options: Options = DEFAULTS) -> int:
     return attend(options, looking.ls)
 
 
-@app.command(sort_key=2)
+@app.command(sort_key=2, usage="Usage: clew show RUN [OPTIONS]")
 def show(
     run: str,
     /,
@@ -93,7 +102,7 @@ def show(
 
     Args:
         run: Any unique part of the run's id, or @last.
-        effects: Every effect as a table: what was asked, how it stands, its attempts.
+        effects: Every effect as a table: what was asked, how it stands, its attempts, its key and UUID.
         log: Every record, one line each.
         follow: With --log: go on with new records until nobody writes the run any more.
         options: What every command takes.
@@ -199,7 +208,7 @@ def settle(
     )
 
 
-@app.command(sort_key=5)
+@app.command(sort_key=5, usage="Usage: clew pause RUN [OPTIONS]")
 def pause(run: str, /, *, by: str | None = None, reason: str = "requested", options: Options = DEFAULTS) -> int:
     """Ask a living run to pause at its next safe point.
 
@@ -216,7 +225,7 @@ def pause(run: str, /, *, by: str | None = None, reason: str = "requested", opti
     return attend(options, lambda desk: acting.pause(desk, run, by=by, reason=reason))
 
 
-@app.command(sort_key=6)
+@app.command(sort_key=6, usage="Usage: clew abort RUN [OPTIONS]")
 def abort(run: str, /, *, by: str | None = None, reason: str = "requested", options: Options = DEFAULTS) -> int:
     """End a run for good; it never goes on.
 
@@ -305,6 +314,7 @@ def doctor(*, agent: str | None = None, options: Options = DEFAULTS) -> int:
 
 def serve(argv: Sequence[str]) -> int:
     """Take the words apart, do the command, return its exit code."""
+    stand_in()
     lenient()
     tokens = list(argv)
     try:
@@ -320,7 +330,19 @@ def serve(argv: Sequence[str]) -> int:
 def _usage(error: CycloptsError) -> ClewError:
     chain = [name for name in error.command_chain or () if name]
     return UsageError(
-        str(error).strip(),
+        _what(error),
         code="invalid_command_line",
         next=f"See `{' '.join(['clew', *chain])} --help`.",
     )
+
+
+def _what(error: CycloptsError) -> str:
+    """What is wrong with the words that were typed, in ours where the parser's say little."""
+    tokens = error.root_input_tokens or [""]
+    if isinstance(error, UnusedCliTokensError):
+        return f"too many words: {shlex.join(error.unused_tokens or [])}; a text of several words stands in quotes"
+    if isinstance(error, MissingArgumentError) and error.argument is not None and error.keyword is None:
+        return f"{error.argument.name} is missing"
+    if isinstance(error, UnknownCommandError) and tokens[0].startswith("-"):
+        return f"{tokens[0]} stands before the command; options stand behind it, as in `clew ls --home PATH`"
+    return str(error).strip()

@@ -12,6 +12,7 @@ from clew.cli.running import Terms, go_on, told_of
 from clew.cli.screen import others_to_stderr
 from clew.core.resume import ResumePlan
 from clew.errors import ClewError, UsageError
+from clew.runtime.control import ON_TERMINATE
 from clew.runtime.home import Home
 from clew.runtime.tools import Agent
 from clew.views.advice import STATES, plan_lines, reason_text
@@ -19,10 +20,10 @@ from clew.views.plain import count_text, one_line
 
 WORST: Final = (1, 13, 12, 11, 10, 4, 2, 3, 22, 21, 20, 23, 5, 0)
 """Which exit code stands for all: what went wrong before how runs stand, the more lasting first."""
-STOPPED: Final = (130, 143)
+INTERRUPTED, TERMINATED = STOPPED = (130, 143)
 
 _OVER: Final = ("completed", "failed")
-_LIMITS: Final = {"budget_exceeded": "max_calls", "run_timeout": "timeout"}
+_LIMITS: Final = {"budget_exceeded": "max_calls", "run_timeout": "timeout_s"}
 
 Told = dict[str, Any]
 
@@ -48,19 +49,34 @@ def resume_all(desk: Desk, terms: Terms, *, dry_run: bool) -> int:
     home = desk.home("operator").require()
     rows = [row for row in reversed(list(home.runs())) if row["shown"] not in _OVER]
     told: list[Told] = []
-    stopped = False
+    signals = Signals(desk)
     for row in rows:
-        one = _skipped(row, "its turn did not come") if stopped else _one(desk, home, row, terms, dry_run=dry_run)
-        stopped = stopped or one.get("exit") in STOPPED
-        told.append(one)
+        if signals.heard:
+            told.append(_skipped(row, "its turn did not come"))
+        else:
+            told.append(_one(desk, home, row, terms, signals, dry_run=dry_run))
+        one = told[-1]
         if not desk.options.json:
             desk.screen.answer_lines(_lines(one))
     if desk.options.json:
         desk.screen.answer_json(told)
     counts = Counter(one["did"] for one in told)
-    said = ", ".join(f"{counts[did]} {did}" for did in ("resumed", "planned", "skipped", "failed") if counts[did])
-    desk.screen.tell(f"{count_text(len(rows), 'run')} to go on: {said}" if said else "no run is left to go on")
-    return worst([int(one.get("exit", 0)) for one in told])
+    said = ", ".join(f"{counts[did]} {did}" for did in ("resumed", "planned", "skipped", "refused") if counts[did])
+    desk.screen.tell(f"{count_text(len(rows), 'run')} not ended: {said}" if said else "no run is left to go on")
+    return worst([*signals.heard, *(int(one.get("exit", 0)) for one in told)])
+
+
+class Signals:
+    """Which signals came, as exit codes. After one of them nothing more is begun, however the run at hand ends."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.heard: list[int] = []
+        self._tell = desk.screen.notice
+
+    def __call__(self, words: str) -> None:
+        """A run has taken one; also one that came too late to pause it, or the second, which aborted it."""
+        self.heard.append(TERMINATED if words == ON_TERMINATE else INTERRUPTED)
+        self._tell(words)
 
 
 def worst(exits: list[int]) -> int:
@@ -69,7 +85,7 @@ def worst(exits: list[int]) -> int:
     return struck[0] if struck else min(exits, key=WORST.index, default=0)
 
 
-def _one(desk: Desk, home: Home, row: Told, terms: Terms, *, dry_run: bool) -> Told:
+def _one(desk: Desk, home: Home, row: Told, terms: Terms, signals: Signals, *, dry_run: bool) -> Told:
     run_id = str(row["runId"])
     why = _not_now(row, terms)
     if why:
@@ -83,9 +99,15 @@ def _one(desk: Desk, home: Home, row: Told, terms: Terms, *, dry_run: bool) -> T
             why = _waits(plan)
             if why:
                 return _skipped(row, why)
-            result = go_on(desk, home, run_id, agent, terms)
+            result = go_on(desk, home, run_id, agent, terms, notice=signals)
     except ClewError as fault:
-        return {"runId": run_id, "did": "failed", "exit": fault.exit_code, **fault.as_json()}
+        return {"runId": run_id, "did": "refused", "exit": fault.exit_code, **fault.as_json()}
+    except KeyboardInterrupt:
+        # Its agent was being loaded: no run takes signals then. What the others have come to is told all the same.
+        signals.heard.append(INTERRUPTED)
+        return _skipped(row, "Ctrl-C came before it went on")
+    if result.exit_code in STOPPED:
+        signals.heard.append(result.exit_code)
     message = str(home.reader.row(run_id).get("message", ""))
     return {"did": "resumed", **told_of(result, message)}
 
@@ -124,7 +146,7 @@ def _skipped(row: Mapping[str, Any], why: str) -> Told:
 def _lines(one: Told) -> list[str]:
     """What became of one run, for people."""
     head = f"{one['did'].upper():<7}  {one['runId']}"
-    if one["did"] == "failed":
+    if one["did"] == "refused":
         error = one["error"]
         said = f"{head}  {one_line(error['message'], 500)} [{error['code']}]"
         return [said, f"  next: {one_line(error['next'], 500)}"]

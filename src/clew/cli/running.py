@@ -1,5 +1,6 @@
 """`clew run` and `clew resume`: let a run go, tell how it goes, and end with its state."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -27,13 +28,13 @@ class Terms:
     """Under which limits, and what happens at them or when the agent raises."""
 
     max_calls: int | None = None
-    timeout: float | None = None
+    timeout_s: float | None = None
     on_error: str = "pause"
     on_limit: str = "pause"
 
     def budget(self, recorded: RunBudget) -> RunBudget:
         """The recorded limits, with what was said now in their place."""
-        said = {"max_calls": self.max_calls, "run_timeout_s": self.timeout}
+        said = {"max_calls": self.max_calls, "run_timeout_s": self.timeout_s}
         return msgspec.structs.replace(recorded, **{name: value for name, value in said.items() if value is not None})
 
 
@@ -90,14 +91,17 @@ def resume(desk: Desk, run: str, target: str | None, terms: Terms, accept: Said 
     return conclude(desk, home, go_on(desk, home, run_id, agent, terms, accept))
 
 
-def go_on(desk: Desk, home: Home, run_id: str, agent: Agent, terms: Terms, accept: Said | None = None) -> RunResult:
-    """Resume one run and tell how it goes, its takeover included."""
+def go_on(
+    desk: Desk, home: Home, run_id: str, agent: Agent, terms: Terms, accept: Said | None = None,
+    *, notice: Callable[[str], None] | None = None,
+) -> RunResult:  # fmt: skip
+    """Resume one run and tell how it goes, its takeover included. `notice` is told of a signal, the screen if None."""
     state = home.reader.see(run_id).state
     progress = Progress(desk, desk.when(home))
     with others_to_stderr():
         result = home.resume_sync(
             run_id, agent, budget=terms.budget(recorded_budget(state)), accept_config=accept,
-            on_error=terms.on_error, on_limit=terms.on_limit, notice=desk.screen.notice, on_record=progress,
+            on_error=terms.on_error, on_limit=terms.on_limit, notice=notice or desk.screen.notice, on_record=progress,
         )  # fmt: skip
     if not progress.told:
         desk.tell_proof(home, run_id, state.sequence)

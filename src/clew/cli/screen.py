@@ -121,6 +121,26 @@ def others_to_stderr() -> Iterator[None]:
             os.close(kept)
 
 
+def stand_in() -> None:
+    """Open what this process was started without: else the next file that it opens, a journal too, gets the number.
+
+    What is said there goes nowhere, and nothing comes from there.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:
+                os.dup2(nothing, number)
+                os.close(nothing)
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            stream = os.fdopen(number, "r" if number == 0 else "w", closefd=False)
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+
+
 def lenient() -> None:
     """Let every character through, whatever the terminal's encoding: what it lacks is written out."""
     for stream in (sys.stdout, sys.stderr):

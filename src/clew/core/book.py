@@ -20,9 +20,12 @@ class Book(Generic[V]):
 
     def get(self, name: str) -> V | None:
         """The entry, or None when there is none or it was struck out."""
-        if self._beneath is None or name in self._page:
-            return self._page.get(name)
-        return self._beneath.get(name)
+        book = self
+        while name not in book._page:
+            if book._beneath is None:
+                return None
+            book = book._beneath
+        return book._page[name]
 
     def put(self, name: str, entry: V) -> None:
         """Enter or replace."""

@@ -60,6 +60,8 @@ class Survey(msgspec.Struct, frozen=True, rename="camel"):
         too_open: What others than the owner may open: members `path` and `mode`.
         denied: Folders that this user cannot look into: members `path`.
         links: Links below the home, which no writer follows: members `path`.
+        misplaced: What is not what its place is for: members `path`, `kind` (file, folder, other) and `wanted` (file,
+            folder, empty where nothing of ours belongs).
         pieces: Cut ends that are kept: members `run` and `name`.
         commands: Commands without an answer: members `run`, `id` and `type`.
         strange_commands: Files in an inbox that hold no command: members `path`.
@@ -76,6 +78,7 @@ class Survey(msgspec.Struct, frozen=True, rename="camel"):
     too_open: Some = Some()
     denied: Some = Some()
     links: Some = Some()
+    misplaced: Some = Some()
     pieces: tuple[dict[str, str], ...] = ()
     commands: tuple[dict[str, str], ...] = ()
     strange_commands: Some = Some()
@@ -94,7 +97,8 @@ class Checkup(msgspec.Struct, frozen=True, rename="camel"):
         runs: How many there are.
         believed: Of so many, which have ended, only the head was read.
         alive: So many are being run now.
-        unreadable: Members `run`, `code`, `message`, `line`, `byte`, `exit`; `worst_exit` is the highest of all.
+        unreadable: Members `run` (empty when the runs cannot be listed), `code`, `message`, `next`, `line`, `byte`,
+            `exit`; `worst_exit` is the highest of all.
         gone: Left open by a process that is gone: `run`, `pid`, `host`.
         stopped: Left open by a process that is stopped: the same.
         elsewhere: Left open by a process that cannot be looked at from here: the same, and `nonce`.

@@ -176,28 +176,25 @@ def _event(state: RunState, record: Record, position: int) -> None:
     kind = event.get("type") if type(event) is dict else None
     if type(kind) is not str:
         raise Illegal("the event has no type")
-    if state.own:
-        _check_envelope(state, envelope)
-        handler = HAPPENINGS.get(kind)
-        if handler is None and kind not in KNOWN:
-            raise Illegal(f"event type {kind!r} is not known; a newer clew may have written it")
-    else:
+    if not state.own:
         handler = foreign.HAPPENINGS.get(kind)
-    if handler is not None:
-        handler(state, event, record, position)
-
-
-def _check_envelope(state: RunState, envelope: dict[str, Any]) -> None:
-    """What ties an event to its run and its place; old foreign journals have none of it."""
-    said = envelope.get
-    number, name = said("sequence"), said("eventId")
-    if said("runId") != state.run_id or parse_ms(said("timestamp")) is None:
+        if handler is not None:
+            handler(state, event, record, position)
+        return
+    # What ties an event to its run and its place; old foreign journals have none of it.
+    number, name = envelope.get("sequence"), envelope.get("eventId")
+    if envelope.get("runId") != state.run_id or parse_ms(envelope.get("timestamp")) is None:
         raise Illegal("the event is of another run or has no readable time")
     if type(number) is not int or type(name) is not str or not name.strip():
         raise Illegal("the event has no number or no id")
     if number != state.trace_sequence + 1:
         raise Illegal(f"event {number} follows event {state.trace_sequence}")
     state.trace_sequence = number
+    handler = HAPPENINGS.get(kind)
+    if handler is not None:
+        handler(state, event, record, position)
+    elif kind not in KNOWN:
+        raise Illegal(f"event type {kind!r} is not known; a newer clew may have written it")
 
 
 def _ignore(state: RunState, record: Record, position: int) -> None:

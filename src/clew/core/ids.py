@@ -45,7 +45,7 @@ def check_id(text: str, what: str = "run") -> str:
             code=f"invalid_{what}_id",
             next="Use at most 128 ASCII letters, digits, '_' and '-', begin with a letter or digit, "
             "and avoid device names such as CON or COM1.",
-            id=_shown(text),
+            id=_fact(text),
         )
     return text
 
@@ -91,7 +91,7 @@ def match_id(part: str, ids: Collection[str]) -> str:
             f"there is no run {_shown(part)}",
             code="unknown_run",
             next="List the runs of this home with `clew ls`.",
-            part=_shown(part),
+            part=_fact(part),
         )
     candidates = sorted(found)[:_CANDIDATES]
     more = ", …" if len(found) > _CANDIDATES else ""
@@ -135,7 +135,7 @@ def effect_key(run_id: str, step_id: str, call_id: str) -> str:
                 f"{_shown(text)} cannot be the {what} part of an idempotency key",
                 code=f"invalid_{what}_id",
                 next="Give it a name of printable characters without ':' and '#'.",
-                id=_shown(text),
+                id=_fact(text),
             )
     raise AssertionError("one of the parts is not legal")
 
@@ -152,7 +152,7 @@ def split_key(key: str) -> tuple[str, str, str]:
             f"{_shown(key)} is not an idempotency key",
             code="invalid_key",
             next="Write it as 'run:step:call'; `clew show RUN --effects` prints the keys.",
-            key=_shown(key),
+            key=_fact(key),
         )
     return parts[0], parts[1], parts[2]
 
@@ -188,7 +188,7 @@ def check_name(text: str, what: str) -> str:
             f"{_shown(text)} is not a legal {what} name",
             code=f"invalid_{what}_name",
             next="Use at most 80 ASCII letters, digits, '_' and '-', and begin with a letter or '_'.",
-            name=_shown(text),
+            name=_fact(text),
         )
     return text
 
@@ -201,6 +201,11 @@ def step_id(path: str, name: str, number: int) -> str:
 
 def _fits(text: object, pattern: re.Pattern[str], length: int) -> bool:
     return isinstance(text, str) and len(text) <= length and pattern.fullmatch(text) is not None
+
+
+def _fact(text: object) -> str:
+    """A name as a fact: as it was given, if it can be printed and is short, so that a program can compare it."""
+    return text if isinstance(text, str) and text.isprintable() and len(text) <= 200 else _shown(text)
 
 
 def _shown(text: object) -> str:

@@ -32,7 +32,12 @@ class CallBook(Book[CallState]):
 
     def get(self, name: str) -> CallState | None:
         """The call of this step, or None."""
-        entry: Any = super().get(name)
+        book: Any = self
+        while name not in book._page:
+            book = book._beneath
+            if book is None:
+                return None
+        entry = book._page[name]
         return unpack(self._run_id, name, entry) if type(entry) is bytes else entry
 
     def fork(self) -> "CallBook":

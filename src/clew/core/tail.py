@@ -76,13 +76,13 @@ def judge_tail(
             next_sequence,
             at_byte,
             f"{why}; {damage}",
-            next=f"Restore the file from a copy; `clew verify {run_id}` shows how far it is whole.",
+            next=f"Nothing was changed. Restore the file from a copy, then `clew verify {run_id}`.",
         )
 
 
 def _corrupt(run_id: str, line: int, byte: int, why: str, *, next: str) -> Corrupt:
     return Corrupt(
-        f"The journal of run {run_id!r} is damaged at line {line}, byte {byte}: {why}.",
+        f"the journal of run {run_id!r} is damaged at line {line}, byte {byte}: {why}",
         code="run_state_corrupt",
         next=next,
         run=run_id,

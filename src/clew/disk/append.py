@@ -9,6 +9,7 @@ from pathlib import Path
 from clew.disk.failures import barrier_failed, failure, no_room_left
 from clew.disk.files import APPEND, discard, exclusive, fill, pieces_of, place_new, sync, sync_folder
 from clew.disk.lock import take
+from clew.disk.streams import clear
 from clew.errors import Storage
 
 _open_files: set["AppendFile"] = set()
@@ -41,7 +42,7 @@ class AppendFile:
             Storage: `journal_replaced` when the path became another file meanwhile; or it cannot be opened.
         """
         try:
-            fd = os.open(path, APPEND)
+            fd = clear(os.open(path, APPEND))
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -202,8 +203,10 @@ else:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def birth(path: Path, data: bytes) -> AppendFile:
+def birth(path: Path, data: bytes, naming: contextlib.AbstractContextManager[None] | None = None) -> AppendFile:
     """A new file with its first bytes, durable and locked before anybody can see it.
+
+    `naming` stands around the moment in which it gets its name; what that raises is raised here, and nothing is named.
 
     Raises:
         FileExistsError: the name is taken; what is there is untouched.
@@ -216,8 +219,9 @@ def birth(path: Path, data: bytes) -> AppendFile:
     try:
         _take(fd, path, 0.0)
         fill(fd, data, path)
-        named, fd = fd, -1
-        fd = _name(named, temp, path)
+        with naming or contextlib.nullcontext():
+            named, fd = fd, -1
+            fd = _name(named, temp, path)
         sync_folder(path.parent)
         return AppendFile(fd, path, len(data))
     except BaseException as error:
@@ -233,7 +237,7 @@ if sys.platform == "win32":
         """Windows does not rename an open file: closed, named, opened and locked again."""
         os.close(fd)
         place_new(temp, path)
-        again = os.open(path, APPEND)
+        again = clear(os.open(path, APPEND))
         if not _take(again, path, 2.0):
             os.close(again)
             raise PermissionError(13, "another process locked it first", str(path))

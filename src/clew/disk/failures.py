@@ -26,7 +26,12 @@ def failure(error: OSError, path: Path, deed: str) -> ClewError:
     message = f"cannot {deed} {str(path)!r}: {name}, {error.strerror}"
     facts = {"path": str(path), "errno": name}
     if error.errno in _FULL:
-        return Storage(message, code="disk_full", next="Free space on that disk, then `clew resume` the run.", **facts)
+        return Storage(
+            message,
+            code="disk_full",
+            next="Free space on that disk, then do it again; a run that had begun goes on with `clew resume`.",
+            **facts,
+        )
     if error.errno in _DENIED:
         return Storage(
             message, code="storage_denied", next="Give this user read and write access to that path.", **facts

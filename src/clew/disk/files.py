@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from clew.disk.failures import barrier_failed, failure, link_refused
+from clew.disk.streams import clear
 from clew.errors import Storage
 
 PIECE = 1 << 20
@@ -101,7 +102,7 @@ def exclusive(path: Path, mode: int = 0o600, mark: str = "") -> tuple[Path, int]
         # Cut, so that the longest name that a file may have leaves room for a temp file beside it.
         temp = path.with_name(f".{path.name[:40]}.{mark or f'{os.getpid()}-{next(_TEMP_NUMBERS)}'}.tmp")
         try:
-            return temp, os.open(temp, _BORN, mode)
+            return temp, clear(os.open(temp, _BORN, mode))
         except FileExistsError:
             if mark:
                 discard(temp, -1)
@@ -234,6 +235,29 @@ def make_folder(path: Path) -> None:
     if is_link(path):
         raise link_refused(path)
     sync_folder(path.parent)
+
+
+def claim_folder(path: Path) -> bool:
+    """Make a folder for this user alone; False when something of this name is there, be it what it may.
+
+    Of several that try at once, one makes it. It is durable when its parent is synced.
+
+    Raises:
+        Storage: when it cannot be made.
+    """
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise failure(error, path, "make folder") from error
+    return True
+
+
+def remove_empty(folder: Path) -> None:
+    """Take back a claim; what is in use by now stays."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def below(root: Path, *parts: str) -> Path:

@@ -58,6 +58,7 @@ if sys.platform == "linux":
     import select
 
     from clew.disk import warden
+    from clew.disk.streams import pipe
 
     _TICK_MS = 50
     _PIECE = 1 << 16
@@ -91,7 +92,10 @@ if sys.platform == "linux":
             DESIGN §5, stage 6; cases C123, C124.
         """
         group = f"{os.getpid()}.{_tick()}.{next(_numbers)}"
-        hearing, report = os.pipe()
+        try:
+            hearing, report = pipe()
+        except OSError as fault:
+            raise NotStarted(str(fault)) from fault
         try:
             try:
                 started = _start(program, folder, {**environment, warden.GROUP: group}, report, patience)
@@ -132,15 +136,17 @@ if sys.platform == "linux":
     ) -> list[bytes]:
         """Hand on what the command writes until its warden has said all it has to say; its lines."""
         assert started.stdout is not None
-        output, said, ordered = started.stdout.fileno(), b"", False
+        output, said, ordered, gone = started.stdout.fileno(), b"", False, False
         poller = select.poll()
         for fd in (output, hearing):
             poller.register(fd, select.POLLIN)
         try:
-            while not said.endswith(b"done\n"):
-                ready = poller.poll(_TICK_MS)
-                if not ready and started.poll() is not None:
-                    # A child that was forked off us may hold the other end, so that it is not seen to be closed.
+            # A whole line, for a command may be told of that ends in this very word, as loops of the shell do.
+            while not (b"\n" + said).endswith(b"\ndone\n"):
+                ready = poller.poll(0 if gone else _TICK_MS)
+                if gone and all(fd != hearing for fd, _ in ready):
+                    # Heard to its last word. A child that was forked off us may hold the other end, so that it is not
+                    # seen to be closed, and what the warden watched over may write for ever.
                     return said.splitlines()
                 for fd, _ in ready:
                     piece = os.read(fd, _PIECE)
@@ -155,6 +161,7 @@ if sys.platform == "linux":
                 if not ordered and stop():
                     ordered = True
                     _order_end(started)
+                gone = started.poll() is not None
         finally:
             # Whatever struck us, the group is ended.
             _order_end(started)

@@ -14,7 +14,9 @@ class TooSlow(Exception):
 
 
 def seek_apart(order: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """What `seek` finds, or `wrong`: why the pattern is none. It is killed after so many seconds, or if we die.
+    """What `seek` finds, or `wrong`: why the pattern is none. It is killed after so many seconds, also if we have died.
+
+    It is not in our group: Ctrl-C at the keyboard is for this process, which ends what it does at a safe point.
 
     Raises:
         TooSlow: it was. OSError: no such process could be started, or it came to no end of its own.
@@ -24,7 +26,10 @@ def seek_apart(order: dict[str, Any], seconds: float) -> dict[str, Any]:
     asked = json.dumps({**order, "seconds": seconds}).encode()
     command = [sys.executable, "-I", "-S", seeker.__file__]
     try:
-        done = subprocess.run(command, input=asked, stdout=subprocess.PIPE, timeout=seconds, check=False)
+        done = subprocess.run(
+            command, input=asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False,
+            start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise TooSlow from None
     if done.returncode != 0:

@@ -81,8 +81,8 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_REAL, order["seconds"])
     try:
         found = seek(order)
-    except (re.error, OverflowError, RecursionError) as fault:
-        found = {"wrong": str(fault)}
+    except (re.error, ValueError, OverflowError, RecursionError, MemoryError) as fault:
+        found = {"wrong": str(fault) or type(fault).__name__}
     sys.stdout.write(json.dumps(found))
 
 

@@ -65,13 +65,13 @@ def _stat(pid: int) -> tuple[Process, int] | None:
 
 
 def below(root: int, living: Living) -> list[Process]:
-    """The descendants of a process."""
-    found, ahead = list[Process](), {root}
+    """The descendants of a process; each once: a look takes time, and a number given anew amid it makes circles."""
+    found, ahead = dict[Process, None](), {root}
     while ahead:
-        children = [process for process, parent in living.items() if parent in ahead]
-        found += children
+        children = [process for process, parent in living.items() if parent in ahead and process not in found]
+        found.update(dict.fromkeys(children))
         ahead = {process.pid for process in children}
-    return found
+    return list(found)
 
 
 def carrying(name: str, value: str, living: Living) -> list[Process]:

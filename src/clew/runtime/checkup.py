@@ -12,6 +12,7 @@ from clew.core.records import Head
 from clew.core.state import RunState
 from clew.errors import ClewError
 from clew.runtime.ending import row
+from clew.runtime.listed import row_of
 from clew.runtime.reader import Reader
 from clew.runtime.recovery import VERSION
 from clew.runtime.tools import Agent
@@ -34,7 +35,7 @@ def check_up(reader: Reader, survey: Callable[[], Survey], agent: Agent | None =
     """
     folder = survey()
     rounds = _Rounds(reader)
-    for run_id in sorted(reader.store.ids()):
+    for run_id in rounds.run_ids():
         rounds.visit(run_id)
     before_s = reader.clock.monotonic_s()
     return Checkup(
@@ -73,6 +74,14 @@ class _Rounds:
         self.found: dict[str, Some] = defaultdict(Some)
         self.tools: dict[str, str] = {}
 
+    def run_ids(self) -> list[str]:
+        """All runs; that they cannot be listed is found out as well, and the rest of the home is looked over."""
+        try:
+            return sorted(self._reader.store.ids())
+        except ClewError as fault:
+            self._unreadable("", fault)
+            return []
+
     def visit(self, run_id: str) -> None:
         """One more run."""
         self.runs += 1
@@ -80,9 +89,7 @@ class _Rounds:
             told = self._row(run_id)
             shown = self._reader.shown(told)
         except ClewError as fault:
-            self.worst_exit = max(self.worst_exit, fault.exit_code)
-            place = {name: fault.facts.get(name) for name in ("line", "byte")}
-            self._meet("unreadable", run=run_id, code=fault.code, message=fault.message, exit=fault.exit_code, **place)
+            self._unreadable(run_id, fault)
             return
         self.newest = max(self.newest, (str(told.get("updatedAt", "")), run_id))
         if shown in ("accepted", "running", "aborting"):
@@ -92,12 +99,18 @@ class _Rounds:
             self._meet(shown, run=run_id, **{name: leg.get(name) for name in ("pid", "host", "nonce")})
         self._meet_effects(run_id, told)
 
+    def _unreadable(self, run_id: str, fault: ClewError) -> None:
+        self.worst_exit = max(self.worst_exit, fault.exit_code)
+        told = {"code": fault.code, "message": fault.message, "next": fault.next, "exit": fault.exit_code}
+        self._meet("unreadable", run=run_id, **told, **{name: fault.facts.get(name) for name in ("line", "byte")})
+
     def _row(self, run_id: str) -> dict[str, Any]:
         store = self._reader.store
         head = store.head(run_id)
-        if head is not None and _ended(head, store.size_bytes(run_id)):
+        told = row_of(head)
+        if head is not None and told is not None and _ended(head, store.size_bytes(run_id)):
             self.believed += 1
-            return head.row
+            return told
         seen = self._reader.see(run_id)
         if seen.tail.verdict == "torn":
             self._meet("torn", run=run_id)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +30,8 @@ from clew.runtime.reviewing import (
 from clew.stores.base import Command, CommandAnswer, RunStore
 
 POLL_S = 0.2
+ON_INTERRUPT: Final = "pausing at the next safe point; press Ctrl-C again to abort"
+ON_TERMINATE: Final = "terminated: pausing at the next safe point"
 
 
 class Control:
@@ -185,11 +187,11 @@ def handlers(gate: Gate, notice: Callable[[str], None] | None) -> Iterator[None]
                 raise KeyboardInterrupt
             return
         gate.close(Closing("interrupted"))
-        tell("pausing at the next safe point; press Ctrl-C again to abort")
+        tell(ON_INTERRUPT)
 
     def on_terminate(number: int, frame: FrameType | None) -> None:
         gate.close(Closing("terminated"))
-        tell("terminated: pausing at the next safe point")
+        tell(ON_TERMINATE)
 
     wanted = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_terminate}
     before = {number: signal.signal(number, handler) for number, handler in wanted.items()}

@@ -121,7 +121,7 @@ def broken(gate: Gate) -> Storage:
     return Storage(
         f"the journal of run {gate.journal.state.run_id!r} failed ({fault}); ended but not recorded: {ended}",
         code=fault.code if isinstance(fault, Storage) else "run_state_failed",
-        next=f"Mend the storage, then `clew show {gate.journal.state.run_id}`; what was open is settled there.",
+        next=f"Mend the storage, then look with `clew show {gate.journal.state.run_id}` what to do about each.",
         run=gate.journal.state.run_id,
         unrecorded=gate.unrecorded,
     )

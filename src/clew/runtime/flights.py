@@ -16,13 +16,15 @@ class Flights:
         count: How many calls and turns there are.
         keys: The keys of the effects among them.
         ended: The agent has ended; no call begins any more.
-        landed: Told whenever one is over, however it ended.
+        awaited: Somebody waits for them to end: the agent has ended, or the gate has closed.
+        landed: Told whenever one is over, however it ended, once they are awaited.
     """
 
     def __init__(self, break_down: BreakDown) -> None:
         self.count = 0
         self.keys: set[str] = set()
         self.ended = False
+        self.awaited = False
         self.landed: Callable[[], None] | None = None
         self.break_down = break_down
         self._lock = threading.Lock()
@@ -30,7 +32,7 @@ class Flights:
     def end(self) -> None:
         """The agent has ended: calls under way are waited for, and no call begins."""
         with self._lock:
-            self.ended = True
+            self.ended = self.awaited = True
 
     def flight(self, ticket: Ticket | None = None) -> "Flight":
         """A call or a turn is under way; what fails inside is the journal, and that ends the leg.
@@ -53,7 +55,7 @@ class Flights:
         with self._lock:
             self.count -= 1
             self.keys.discard(key)
-        if self.landed is not None:
+        if self.awaited and self.landed is not None:
             self.landed()
 
 

@@ -87,11 +87,12 @@ class Gate:
         """Nothing starts any more; an open effect outweighs every other reason."""
         if self.closing is None or (closing.reason == "unknown_effect" != self.closing.reason):
             self.closing = closing
+        self.flights.awaited = True
         if self.on_close is not None:
             self.on_close()
 
     def wake_by(self, waker: Callable[[], None]) -> None:
-        """Call this when the gate closes and whenever a call or a turn is over."""
+        """Call this when the gate closes, and then, or behind the agent's end, whenever a call or a turn is over."""
         self.on_close = self.flights.landed = waker
 
     def check_open(self) -> None:

@@ -17,6 +17,7 @@ from clew.core.state import RunState
 from clew.errors import ClewError, Corrupt, NotFound
 from clew.runtime.clock import Clock
 from clew.runtime.ending import row
+from clew.runtime.listed import row_of
 from clew.stores.base import BlobStore, Reading, RunStore, Tail
 
 _SOUND = ("clean", "being_written")
@@ -93,12 +94,13 @@ class Reader:
 
     def _row(self, run_id: str, listed: int | None) -> dict[str, Any]:
         head, size = self.store.head(run_id), self.store.size_bytes(run_id)
-        told = head is not None and "state" in head.row
-        if head is not None and told and head.size_bytes == size:
-            return dict(head.row)
-        if listed is not None and size > listed:
-            if head is not None and told:
-                return head.row | {"unreadBytes": size - head.size_bytes}
+        told = row_of(head)
+        if head is not None and told is not None and head.size_bytes == size:
+            return dict(told)
+        # One that is shorter than its head says has lost records: it is read, and found to be corrupt, however long.
+        if listed is not None and size > listed and (head is None or head.size_bytes <= size):
+            if head is not None and told is not None:
+                return told | {"unreadBytes": size - head.size_bytes}
             return self._beginning(run_id, listed // 16) | {"unreadBytes": size - listed // 16}
         seen = self.see(run_id)
         return row(seen.state) | ({} if seen.tail.verdict in _SOUND else {"tail": seen.tail.verdict})
@@ -137,7 +139,9 @@ class Reader:
     def _with_arguments(self, run_id: str, effect: dict[str, Any]) -> dict[str, Any]:
         told = {name: value for name, value in effect.items() if name != "position"}
         if "position" in effect:
-            event = self.store.record_at(run_id, effect["position"]).payload["event"]
+            event = self.store.record_at(run_id, effect["position"]).payload.get("event")
+            if type(event) is not dict or event.get("type") != "tool_call":
+                raise _not_its_call(run_id, effect)
             told["arguments"] = event.get("args", {})
         return told
 
@@ -210,6 +214,17 @@ class Reader:
             "state": seen.state.state,
             "missingBlobs": sorted(missing),
         }
+
+
+def _not_its_call(run_id: str, effect: dict[str, Any]) -> Corrupt:
+    return Corrupt(
+        f"the head of run {run_id!r} says that call {effect['callId']!r} stands at byte {effect['position']} of its "
+        "journal, where another record is",
+        code="head_corrupt",
+        next=f"Check the journal with `clew verify {run_id}`.",
+        run=run_id,
+        byte=effect["position"],
+    )
 
 
 def _integrity(seen: Seen) -> dict[str, Any]:

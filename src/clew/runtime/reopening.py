@@ -10,6 +10,7 @@ from clew.core.resume import ResumePlan
 from clew.core.state import RunState
 from clew.runtime.drivers import Walking
 from clew.runtime.gate import Gate
+from clew.runtime.living import not_over
 from clew.runtime.recovery import fail_sayings, unfinished_business
 from clew.runtime.tickets import Ticket, facts_of, recorded_walk
 
@@ -88,7 +89,8 @@ def after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:
     if gate.given_up:
         return fail_sayings("effect_given_up")
     if gate.aborting:
-        return [Move("REQUEST_ABORT", gate.aborting), *fail_sayings("aborted")]
+        alive = not_over(gate.processes, gate.journal.state.unsettled(), gate.redactor)
+        return [Move("REQUEST_ABORT", gate.aborting), *fail_sayings("aborted", alive)]
     if gate.closing is not None:
         error = {"code": gate.closing.reason, "message": gate.closing.detail}
         return [Close("pause", Outcome("paused", gate.closing.reason, error))]

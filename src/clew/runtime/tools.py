@@ -180,12 +180,14 @@ class Agent:
         return self.body(*args, **kwargs)
 
     async def awaited(self, run: Any, prompt: Any) -> Any:
-        """Its output, as an async function; whatever it raises, it raises here."""
-        return await self.body(run, prompt)
+        """Its output, as an async function; whatever it raises, it raises here. TypeError as `called`."""
+        return self._done(await self.body(run, prompt))
 
     def called(self, run: Any, prompt: Any) -> Any:
         """Its output, as a plain function. TypeError when that is work which nobody has done yet."""
-        output = self.body(run, prompt)
+        return self._done(self.body(run, prompt))
+
+    def _done(self, output: Any) -> Any:
         if unfinished(output):
             raise TypeError(f"agent {self.name!r} returned a {type(output).__name__}, which is work that nobody did")
         return output

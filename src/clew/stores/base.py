@@ -60,6 +60,7 @@ class RunWriter(Protocol):
     """The one writer of a journal, for one leg. Holds the kernel's lock until closed.
 
     After any exception inside `append` it is poisoned: every later call raises `Storage` (`fact_ledger_poisoned`).
+    It is called from several threads, by one at a time.
     """
 
     run_id: str
@@ -69,7 +70,11 @@ class RunWriter(Protocol):
         ...
 
     def prove(self, owner: dict[str, Any]) -> tuple[Proof, ...]:
-        """Is the owner of an unclosed leg (member `leg` of a record) provably gone? Only under the lock."""
+        """Is the owner of an unclosed leg (member `leg` of a record) provably gone? Only under the lock.
+
+        Four answers in this order: `kernel_lock`, `local_file_system`, `same_inode`, `process_gone`. Gone is proven by
+        four times `yes`.
+        """
         ...
 
     def repair(self, tail: Tail, sequence: int) -> tuple[TailRepaired, ...]:
@@ -110,7 +115,7 @@ class RunWriter(Protocol):
         ...
 
     def close(self) -> None:
-        """Let the lock go. Safe to call twice."""
+        """Let the lock go; the writer is then as one that is poisoned. Safe to call twice."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Runs as files: one journal a run, its head, its inbox and its cut ends beside it, below one home folder."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from clew.core.records import Batch, Head, Record
 from clew.disk import files, process
 from clew.disk.append import AppendFile, birth
 from clew.disk.mounts import file_system
+from clew.disk.naming import Naming
 from clew.errors import Corrupt, UsageError
 from clew.stores.base import Boundary, Command, CommandAnswer, Proof, Tail, TailRepaired
 from clew.stores.homefile import HomeFile
@@ -57,14 +58,15 @@ class FileRunStore:
             Storage: it cannot be made; there is no journal then, or a whole one.
         """
         del wait_s
-        path = self._journal(check_id(run_id))
-        require_free(run_id, self.ids())
+        path, folder = self._journal(check_id(run_id)), self._run_folder(run_id)
+        if files.size_of(path) is not None:
+            raise id_taken(run_id, run_id)
         self._make(path.parent)
         try:
-            file = birth(path, batch.data)
+            file = birth(path, batch.data, self._naming(run_id, path))
         except FileExistsError:
             raise id_taken(run_id, run_id) from None
-        writer = FileRunWriter(run_id, file, self._run_folder(run_id), None)
+        writer = FileRunWriter(run_id, file, folder, None)
         writer.adopt(batch.last, batch.chain)
         return writer
 
@@ -160,6 +162,25 @@ class FileRunStore:
             self._home.require_known()
             files.make_folder(runs)
             self._is_made = True
+
+    @contextmanager
+    def _naming(self, run_id: str, path: Path) -> Iterator[None]:
+        """The moment in which a run gets its name, one at a time, without a look at all other runs.
+
+        The folder named as the id is where case is ignored stands for it. Where it is already, there is such a run, or
+        a birth was cut off here.
+        """
+        claim = path.parent / run_id.casefold()
+        with Naming(path.parent):
+            claimed = files.claim_folder(claim)
+            try:
+                if not claimed:
+                    require_free(run_id, self.ids())
+                yield
+            except BaseException:
+                if claimed:
+                    files.remove_empty(claim)
+                raise
 
     def _inbox(self, run_id: str) -> FileInbox:
         self._existing(run_id)

@@ -21,7 +21,6 @@ from clew.stores.refusals import (
     control_conflict,
     corrupt_file,
     held,
-    id_taken,
     poisoned,
     replaced,
     require_free,
@@ -55,6 +54,15 @@ class _Journal:
             self.data += data[: len(data) // 2]
             raise failure(OSError(errno.EIO, "told to fail"), Path(_PLACE), "append to")
         self.data += data
+        self.sync()
+
+    def cut(self, at: int) -> None:
+        """Take the end off. `Storage` when syncs are to fail: it may be gone then, or not."""
+        del self.data[at:]
+        self.sync()
+
+    def sync(self) -> None:
+        """Nothing, unless the store is told to fail."""
         if "sync" in self.faults:
             raise barrier_failed(OSError(errno.EIO, "told to fail"), Path(_PLACE))
 
@@ -69,6 +77,7 @@ class MemoryRunStore:
 
     def __init__(self) -> None:
         self._journals: dict[str, _Journal] = {}
+        self._naming = threading.Lock()
         self._faults = set[str]()
 
     def forget_writers(self) -> None:
@@ -112,9 +121,9 @@ class MemoryRunStore:
         journal = _Journal(bytearray(), self._faults)
         journal.lock.acquire()
         journal.write(batch.data)
-        # One step, so that of two threads one is told.
-        if self._journals.setdefault(run_id, journal) is not journal:
-            raise id_taken(run_id, run_id)
+        with self._naming:
+            require_free(run_id, list(self._journals))
+            self._journals[run_id] = journal
         writer = MemoryRunWriter(run_id, journal, self.owner_state, None)
         writer.note_legs(batch)
         writer.adopt(batch.last, batch.chain)
@@ -237,6 +246,7 @@ class MemoryRunWriter:
     def repair(self, tail: Tail, sequence: int) -> tuple[TailRepaired, ...]:
         """Make the end clean after `read`, and name what was cut at this byte, now and before."""
         self._require_sound()
+        self._dead = True
         journal, at, cut = self._journal, tail.at_byte, ""
         if tail.verdict == "unterminated":
             journal.write(b"\n")
@@ -244,9 +254,10 @@ class MemoryRunWriter:
             piece = bytes(journal.data[at:])
             cut = f"torn-{at}-{hashlib.sha256(piece).hexdigest()[:12]}"
             journal.kept[cut] = piece
-            del journal.data[at:]
+            journal.cut(at)
         self._size = len(journal.data)
         self._reading = None
+        self._dead = False
         names = sorted((name for name in journal.kept if name.startswith(f"torn-{at}-")), key=lambda name: name != cut)
         return tuple(
             TailRepaired(sequence, at, len(journal.kept[name]), hashlib.sha256(journal.kept[name]).hexdigest(), name)

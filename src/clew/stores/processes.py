@@ -11,6 +11,7 @@ from clew.stores.base import CommandEnd, Order
 
 SHELL = "/bin/sh"
 MARK = "CLEW_CALL"
+_BY_OTHERS = "the process that watched over it was told to end, and not by this program"
 
 
 class LocalProcesses:
@@ -62,7 +63,7 @@ class LocalProcesses:
             tail=kept.tail(),
             size_bytes=kept.size_bytes,
             duration_ms=duration_ms,
-            stopped="".join(stopped) if end.stopped else "",
+            stopped=("".join(stopped) or _BY_OTHERS) if end.stopped else "",
             ended=tuple(map(_words, end.ended)),
             left=tuple(map(_words, end.left)),
             watched=end.watched,

@@ -75,7 +75,7 @@ def held(run_id: str, leg: dict[str, Any] | None, since: str, state: str) -> Hel
 def corrupt_place(run_id: str, byte: int, why: str) -> Corrupt:
     """At a place where a record was read before, none stands now."""
     return Corrupt(
-        f"The journal of run {run_id!r} is damaged at byte {byte}: {why}.",
+        f"the journal of run {run_id!r} is damaged at byte {byte}: {why}",
         code="run_state_corrupt",
         next=_VERIFY,
         run=run_id,

@@ -109,7 +109,7 @@ class JournalReading:
         except BadLine as fault:
             bad = fault
         for record, line in zip(records[: self._lines.sequence - before], lines, strict=False):
-            if record.kind != "event" or _ends_leg(record):
+            if record.kind != "event" or b"leg_ended" in line:
                 self._follow_leg(record)
             at = self._at
             self._at = at + len(line) + 1

@@ -43,11 +43,12 @@ def survey(root: Path, *, looks: int = LOOKS) -> Survey:
         path=str(root),
         volume=Volume(**volume_of(root)._asdict()),
         **judged,
-        ignored=is_foreign(root) or kind_of(root / ".gitignore") is not None,
+        ignored=is_foreign(root) or _is_ignored(root),
         left_behind=seen.left_behind,
         too_open=seen.too_open,
         denied=seen.denied,
         links=seen.links,
+        misplaced=seen.misplaced,
         pieces=tuple(seen.pieces),
         commands=tuple(commands[:KEPT]),
         strange_commands=strange,
@@ -66,15 +67,26 @@ def _judged(root: Path) -> dict[str, Any]:
     return {"standing": judged.standing, "why": judged.why}
 
 
+def _is_ignored(root: Path) -> bool:
+    """Is there a `.gitignore`? Where nobody may look, that is met on the walk."""
+    try:
+        return kind_of(root / ".gitignore") is not None
+    except ClewError:
+        return True
+
+
 class _Seen:
     """What one walk over a home has met so far."""
 
     def __init__(self, root: Path) -> None:
+        self._root = root
+        self._ours = not is_foreign(root)
         self._runs = root / "runs"
         self.left_behind = Some()
         self.too_open = Some()
         self.denied = Some()
         self.links = Some()
+        self.misplaced = Some()
         self.pieces: list[dict[str, str]] = []
         self.inboxes: list[str] = []
 
@@ -88,6 +100,9 @@ class _Seen:
         else:
             if too_open(entry.mode):
                 self.too_open = self.too_open.plus(path=str(path), mode=f"{entry.mode & 0o777:04o}")
+            wanted = _wanted(path.relative_to(self._root).parts)
+            if self._ours and (entry.kind == "other" or wanted not in ("", entry.kind)):
+                self.misplaced = self.misplaced.plus(path=str(path), kind=entry.kind, wanted=wanted)
             if files.is_temp(name) and _left_behind(name):
                 self.left_behind = self.left_behind.plus(path=str(path))
             elif path.parent.parent == self._runs:
@@ -98,6 +113,18 @@ class _Seen:
             self.pieces.append({"run": path.parent.name, "name": name})
         elif name == "inbox":
             self.inboxes.append(path.parent.name)
+
+
+def _wanted(place: tuple[str, ...]) -> str:
+    """What belongs at a place of a home, by its names below it: `file`, `folder`, or empty where that is not said."""
+    match place:
+        case ("runs" | "blobs" | "sessions",) | ("blobs", _) | ("runs", _, "inbox"):
+            return "folder"
+        case ("home.json" | ".gitignore",) | ("blobs", _, _) | ("runs", _, "head.json"):
+            return "file"
+        case ("runs", name) if name.endswith(".jsonl"):
+            return "file"
+    return ""
 
 
 def _left_behind(name: str) -> bool:

@@ -10,7 +10,7 @@ from clew.core.budget import RunBudget
 from clew.core.records import Batch
 from clew.errors import UsageError
 from clew.runtime.clock import Clock
-from clew.runtime.tools import Call, as_agent, as_tool
+from clew.runtime.tools import Agent, Call, as_agent, as_tool
 from clew.testing.clock import SetClock
 from clew.testing.judging import Point, described, judge, undeclared
 from clew.testing.lives import NEEDS_A_PERSON, Kill, Lived, Terms, live
@@ -132,8 +132,9 @@ def crash_points(
         called where an event loop runs (which it blocks; `await asyncio.to_thread(crash_points, …)` does not).
 
     Raises:
-        UsageError: `invalid_agent`, `value_not_json`; `invalid_stand_in`; `unknown_crash_point`; `world_not_fresh` when
-            a life began in another world than the first one did.
+        UsageError: `invalid_agent`, `value_not_json`; `invalid_stand_in` for no tool of the agent, or without the probe
+            of one that has a probe; `unknown_crash_point`; `world_not_fresh` when a life began in another world than
+            the first one did.
 
     Source:
         DESIGN §3, "a contract is a kit"; promises 2, 3, 4 and 8.
@@ -142,8 +143,10 @@ def crash_points(
     policies = {"on_error": on_error, "on_limit": on_limit}
     folder = None if workspace is None else Path(workspace).absolute()
     anew = fresh or (lambda: None)
-    terms = Terms(found, input, _by_name(tools or {}), anew, effects, settle, folder, budget, policies, max_legs)
+    stand_ins = _by_name(found, tools or {})
+    terms = Terms(found, input, stand_ins, anew, effects, settle, folder, budget, policies, max_legs)
     whole = live(terms, None, frozenset())
+    _check_met(found, stand_ins.keys() - whole.watch.met)
     listed = frozenset(ran.what for ran in whole.watch.ran if ran.changed and not ran.unsure)
     points = [judge(whole, whole, "no crash", "without a crash")]
     for kill, told in _kills(whole, only):
@@ -154,8 +157,29 @@ def crash_points(
     return Report(found.name, tuple(points), len(whole.appends), undeclared(found, whole), hint)
 
 
-def _by_name(tools: Mapping[Any, StandIn]) -> dict[str, StandIn]:
-    return {tool if isinstance(tool, str) else as_tool(tool).name: stand_in for tool, stand_in in tools.items()}
+def _by_name(agent: Agent, tools: Mapping[Any, StandIn]) -> dict[str, StandIn]:
+    """Each stand-in by the name under which the agent has the tool; its function may be called otherwise."""
+    named = {tool.body: name for name, tool in agent.tools.items()}
+    stand_ins = {}
+    for given, stand_in in tools.items():
+        if isinstance(given, str):
+            _check_met(agent, {given} - agent.tools.keys())
+            stand_ins[given] = stand_in
+        else:
+            tool = as_tool(given)
+            stand_ins[named.get(tool.body, tool.name)] = stand_in
+    return stand_ins
+
+
+def _check_met(agent: Agent, strangers: Iterable[str]) -> None:
+    """Refuse a stand-in that stands in for nothing: what it was meant for would do what it does, once a life."""
+    for name in sorted(strangers):
+        raise UsageError(
+            f"no tool {name!r} is there to stand in for: agent {agent.name!r} has {', '.join(agent.tools) or 'none'}",
+            code="invalid_stand_in",
+            next="Give the tool itself, or its name as the agent declares it.",
+            tool=name,
+        )
 
 
 def _kills(whole: Lived, only: str | None) -> Iterable[tuple[Kill, str]]:

@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from clew.core.records import Batch, Record
@@ -40,7 +40,7 @@ class Point:
     legs: int
     struck: bool
     ran: tuple[Ran, ...]
-    journal: bytes
+    journal: bytes = field(repr=False)
 
 
 def judge(lived: Lived, whole: Lived, name: str, told: str) -> Point:

@@ -64,6 +64,8 @@ class Watch:
         ran: Every run of a body through the gate.
         findings: What was seen that must not be, in words.
         world: What is in the list of effects, each counted; `began` is how it was in the beginning.
+        fault: What the list of effects raised, until it can be raised to the test.
+        met: Names of the tools that were taken over.
     """
 
     effects: Effects | None
@@ -75,6 +77,7 @@ class Watch:
     findings: list[str] = field(default_factory=list)
     world: Counter[str] = field(default_factory=Counter)
     fault: Exception | None = None
+    met: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._under_way: list[Doing] = []
@@ -87,6 +90,7 @@ class Watch:
     def take(self, tool: Tool) -> Tool:
         """Watch a tool, in place: whoever holds it calls what is watched, past the gate too."""
         if id(tool) not in self._taken:
+            self.met.add(tool.name)
             self._taken[id(tool)] = (tool, dict(vars(tool)))
             vars(tool).update(_watched(self, tool, self.stand_ins.get(tool.name)))
         return tool

@@ -84,8 +84,17 @@ def write_file(call: Call, path: str, content: str) -> dict[str, Any]:
     A kill leaves the old content or the new, and the call's rerun tidies what it left beside the file. A file that is
     replaced keeps its mode; a link in the workspace that leads to a file in it stays a link.
 
+    Args:
+        call: Whose workspace it is.
+        path: Relative to the workspace, with `/`.
+        content: Line ends as they are to be in the file.
+
     Returns:
         `path` as it really is below the workspace, `sizeBytes`, `sha256`.
+
+    Raises:
+        NothingHappened: the path is refused, or the file denied, before it was touched.
+        Storage: the machine refused in the middle; unknown.
     """
     try:
         data = content.encode()

@@ -67,12 +67,15 @@ async def shell(
         except asyncio.CancelledError as struck:
             met = struck
             cancelled.set()
-    if met is not None:
-        raise met
     try:
+        # What had come to its own end before it was cancelled is known, and is told.
         return _told(ended.result())
     except Refused as refused:
         raise NothingHappened(refused.message) from None
+    except Unfinished as unfinished:
+        if met is not None:
+            raise met from unfinished
+        raise
 
 
 def _order(call: Call, command: str, folder: str, timeout_s: float, max_bytes: int) -> Order:

@@ -51,7 +51,7 @@ def _metrics(metrics: Facts) -> str:
 def _leg(leg: Facts, when: When) -> str:
     closed = {"pause": "paused", "finish": "finished", "leg_ended": "ended"}
     told = str(leg.get("closedBy") or "")
-    end = closed.get(told, told) or "never closed"
+    end = closed.get(told, told) or "not closed"
     who = f"pid {leg.get('pid')} on {one_line(str(leg.get('host')))} by {one_line(str(leg.get('user')))}"
     return f"{leg.get('number')} {leg.get('purpose')}, {when.second(str(leg['openedAt']))}, {who}: {end}"
 

@@ -29,9 +29,7 @@ class Advice(msgspec.Struct, frozen=True):
 
 _SETTLE: Final = "clew settle {run} happened|did-not-happen --by … --reason …"
 _TELL: Final = "clew settle {run} happened --result JSON --by … --reason …"
-RESULT_HINT: Final = (
-    "(happened: add --result JSON if you know what it returned; else the agent is told that nobody does)"
-)
+RESULT_HINT: Final = "(happened: add --result JSON if you know what it returned)"
 _RESUME: Final = "clew resume {run}"
 
 REASONS: Final = {
@@ -120,7 +118,7 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
         return []
     # What still lives may still happen: nothing of it can be settled yet.
     if row.get("waitingCount") and (shown, row.get("reason")) != ("paused", "process_alive"):
-        again = f"clew resume {run}  asks its probe or repeats it, where its tool is declared so"
+        again = f"clew resume {run}  asks its probe or repeats it, where declared so"
         return [*_settling(row, run), again, *_result_hint(row)]
     reason = str(row.get("reason", ""))
     settled = reason in ("unknown_effect", "committed_effect_pending", "result_not_kept")

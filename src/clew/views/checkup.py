@@ -187,6 +187,7 @@ def _folder(survey: Survey) -> Findings:
     yield from _each(survey.too_open, "permissions", _too_open)
     yield from _each(survey.denied, "access", _denied)
     yield from _each(survey.links, "links", _link)
+    yield from _each(survey.misplaced, "misplaced", _misplaced)
     yield from _each(survey.left_behind, "temp files", _left_behind)
     yield from _each(survey.strange_commands, "inbox", _strange)
     if not survey.whole:
@@ -206,6 +207,15 @@ def _denied(one: dict[str, Any]) -> Finding:
 def _link(one: dict[str, Any]) -> Finding:
     what = "it is a link, which no writer follows"
     return Finding("problem", "links", what, one["path"], "put the real file or folder in its place", REFUSED)
+
+
+def _misplaced(one: dict[str, Any]) -> Finding:
+    kind = {"file": "a file", "folder": "a folder"}.get(one["kind"], "a pipe, a socket or a device")
+    step = "find out who put it there, and take it away"
+    if not one["wanted"]:
+        return Finding("warning", "misplaced", f"it is {kind}, which clew does not make", one["path"], step)
+    what = f"it is {kind}, and a {one['wanted']} belongs there: what needs that is refused"
+    return Finding("problem", "misplaced", what, one["path"], step, STORAGE)
 
 
 def _left_behind(one: dict[str, Any]) -> Finding:
@@ -242,7 +252,8 @@ def _runs(found: Checkup) -> Findings:
     believed = f"; of {found.believed} that have ended only the head was read" if found.believed else ""
     step = "clew verify  reads every journal to its end" if found.believed else ""
     alive = f", {found.alive} of them under way" if found.alive else ""
-    yield Finding("ok", "runs", f"{count_text(found.runs, 'run')}{alive}{believed}", "", step)
+    if all(one["run"] for one in found.unreadable.first):
+        yield Finding("ok", "runs", f"{count_text(found.runs, 'run')}{alive}{believed}", "", step)
     yield from _each(found.unreadable, "journal", _unreadable, found.worst_exit)
     yield from _each(found.torn, "journal", _torn)
     yield from _each(found.gone, "leg", _gone)
@@ -254,9 +265,10 @@ def _runs(found: Checkup) -> Findings:
 
 
 def _unreadable(one: dict[str, Any]) -> Finding:
-    place = f" (line {one['line']}, byte {one['byte']})" if one.get("byte") is not None else ""
-    what = f"{one['message']}{place} [{one['code']}]"
-    return Finding("problem", "journal", what, one["run"], f"clew verify {one['run']}", one["exit"])
+    what = f"{one['message']} [{one['code']}]"
+    # No run: that is all of them, which cannot even be listed.
+    step = f"clew verify {one['run']}" if one["run"] else one["next"]
+    return Finding("problem", "journal", what, one["run"], step, one["exit"])
 
 
 def _torn(one: dict[str, Any]) -> Finding:

@@ -61,14 +61,22 @@ def waiting_lines(waiting: Sequence[Effect], count: int, when: When, how: str = 
 
 
 def effects_table(effects: Iterable[Effect], when: When) -> list[str]:
-    """Every effect: which step, what was asked, how it stands, its attempts and its key."""
-    rows = [(effect["stepId"], call_text(effect, 60), standing(effect), _tries(effect, when)) for effect in effects]
-    if not rows:
+    """Every effect: which step, what was asked, how it stands, its attempts; below it the names that went outside."""
+    listed = list(effects)
+    if not listed:
         return ["no effects"]
-    rows.insert(0, ("step", "call", "stands", "attempts"))
+    rows = [("step", "call", "stands", "attempts")]
+    rows += [(effect["stepId"], call_text(effect, 60), standing(effect), _tries(effect, when)) for effect in listed]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=False)] + [row[3]] for row in rows]
-    return ["  ".join(cells).rstrip() for cells in padded]
+    padded = ["  ".join([*map(str.ljust, row[:3], widths), row[3]]).rstrip() for row in rows]
+    keys = [[f"{'':<{widths[0]}}  {text}"] if text else [] for text in map(_names, listed)]
+    return padded[:1] + [line for row, key in zip(padded[1:], keys, strict=True) for line in (row, *key)]
+
+
+def _names(effect: Effect) -> str:
+    """By which names the other side may know an effect; empty for one that never started."""
+    key = effect["idempotencyKey"]
+    return f"key {key}  as a UUID {call_uuid(key)}" if effect["attempt"] else ""
 
 
 def _tries(effect: Effect, when: When) -> str:

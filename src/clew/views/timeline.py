@@ -128,10 +128,13 @@ def proof_lines(proofs: Any) -> list[str]:
     """By what right a run was taken over from an owner that never closed it."""
     if not isinstance(proofs, list) or not proofs:
         return []
-    said = [
-        f"{_member(proof, 'proof')} {_member(proof, 'answer')} {_member(proof, 'fact')}".strip() for proof in proofs
-    ]
-    return ["taken over from an owner that never closed it; proof:", *(f"  {one_line(text, 300)}" for text in said)]
+    said = (f"  {one_line(_proof(proof), 300)}" for proof in proofs)
+    return ["taken over from an owner that never closed it; proof:", *said]
+
+
+def _proof(proof: Any) -> str:
+    fact = _member(proof, "fact")
+    return f"{_member(proof, 'proof')}: {_member(proof, 'answer')}" + (f" ({fact})" if fact else "")
 
 
 def _operation(record: Record) -> tuple[str, list[str]]:

@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Final
 
 from clew.errors import Held, Storage
+from clew.stores.base import RunWriter
 from clew.testing.faults import in_small_steps
 from clew.testing.kit import case, cases_of, expect, refused
 from clew.testing.storelab import RUN, TIME, Hand, RunStoreLab, born, go_on, read_all, told
 
 _STORES: Final = 64
 _TURNS: Final = 4
+_LOOKS: Final = 200
 _WAIT_S: Final = 60.0
 _PROOFS: Final = ("kernel_lock", "local_file_system", "same_inode", "process_gone")
 
@@ -59,19 +61,29 @@ def of_two_stores_that_append_the_same_number_one_does(lab: RunStoreLab) -> None
     expect([*batch.records], read_all(lab.store().read(RUN))[0][1:], "records behind the start")
 
 
-@case()
+@case(31)
 def an_opener_waits_for_a_closing_writer(lab: RunStoreLab) -> None:
     """A second command comes in while the first one is ending, and both are done."""
     writer, _ = born(lab)
+    begun = Event()
 
-    with ThreadPoolExecutor(1) as thread:
-        opening = thread.submit(lambda: lab.store().open(RUN, wait_s=_WAIT_S))
+    with in_small_steps(), ThreadPoolExecutor(1) as thread:
+        opening = thread.submit(_open_when, begun, lab)
+        begun.wait()
+        looks = [read_all(lab.store().read(RUN)) for _ in range(_LOOKS)]
+        waits = not opening.done()
         writer.close()
         heir = opening.result()
 
+    expect((_LOOKS, True), (len(looks), waits), "looks while the opener waits, and whether it does")
     expect(False, heir.poisoned, "whether the next writer is poisoned")
     heir.append(go_on(heir).batch({"n": 1}))
     heir.close()
+
+
+def _open_when(begun: Event, lab: RunStoreLab) -> RunWriter:
+    begun.set()
+    return lab.store().open(RUN, wait_s=_WAIT_S)
 
 
 @case(30)

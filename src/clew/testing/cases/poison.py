@@ -162,4 +162,22 @@ def an_interrupted_repair_can_be_done_again(lab: RunStoreLab) -> None:
         expect(([1, 2], "clean"), told(partial(lab.store().read, run_id))[:2], "what a reader says in the end")
 
 
+@case()
+def a_repair_that_cannot_be_synced_is_refused(lab: RunStoreLab) -> None:
+    """The device may still have the torn bytes, and a record behind them would make the whole journal corrupt."""
+    hand = Hand()
+    whole, batch = hand.start(lab.store()).data, hand.batch({"n": 1})
+    for data in (whole + batch.data[:-30], whole[:-1]):
+        lab.implant(RUN, data)
+        writer = lab.store().open(RUN)
+        tail = read_all(writer.read())[1]
+
+        with lab.fail("sync"):
+            repair, what = partial(writer.repair, tail, 2), f"the sync of a repair fails, the end is {tail.verdict}"
+            refused(Storage, "durability_barrier_failed", repair, what)
+
+        writer.close()
+        _next_one_goes_on(lab, RUN, 1, batch)
+
+
 CASES: Final = cases_of(globals())

@@ -20,6 +20,7 @@ from clew.core.codec import (
     LineReader,
     encode_append,
     read_record,
+    read_records,
     strict_json,
     strict_json_slow,
 )
@@ -57,6 +58,10 @@ def outcome(parse: Callable[[bytes], Any], text: bytes) -> str:
         return repr(parse(text))
     except BadLine:
         return "refused"
+
+
+def split(data: bytes) -> list[bytes]:
+    return data.split(b"\n")[:-1]
 
 
 # ------------------------------------------------------------------------------------------------------- strict JSON
@@ -502,3 +507,34 @@ def test_a_line_by_itself_is_the_same_record_at_both_speeds(payload: dict[str, A
     line = encode(payload).data[:-1]
 
     assert repr(read_record(line)) == repr(read_record(line + b" "))
+
+
+# --------------------------------------------------------------------------------------------------- many lines at once
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6))
+def test_lines_read_together_are_the_lines_read_one_by_one(numbers: list[int]) -> None:
+    """Speed must not change what a journal says."""
+    data = b"".join(encode({"n": number}, after=after).data for after, number in enumerate(numbers))
+
+    assert [read_record(line) for line in split(data)] == read_records(data)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda line: line.replace(b'"n":1', b'"n":1,"n":1'),
+        lambda line: line.replace(b'"n":1', b'"n": 1'),
+        lambda line: line.replace(b'"n":1', b'"n":"\xff"'),
+        lambda line: line.replace(b'{"n":1}', b"[1]"),
+        lambda line: line + b"\n",
+        lambda line: line[:-5] + b"\n",
+        lambda line: b"[" * 100_000 + b"\n",
+    ],
+    ids=["repeated", "spaced", "not UTF-8", "no object", "blank line", "cut", "deep"],
+)
+def test_lines_of_which_one_is_unusual_are_left_to_be_read_one_by_one(spoil: Callable[[bytes], bytes]) -> None:
+    """Together it cannot be said which one it is, and some of them are sound."""
+    good = encode({"n": 1}).data
+
+    assert None is read_records(good + spoil(good))

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from clew.core import events
 from clew.core.capability import resolve
 from clew.core.codec import read_record
-from clew.core.compose import Move, Saying
+from clew.core.compose import Close, Move, Saying
 from clew.core.folding import close_leg, fold, take
+from clew.core.outcome import Outcome
 from clew.core.records import Draft, Record
 from clew.core.resume import Facts, Fingerprint, prepare_run_resume
 from clew.core.state import RunState
@@ -688,3 +689,25 @@ def test_an_accepted_configuration_is_the_recorded_one_from_then_on(waived: obje
     expected = waived.get("configParts") if isinstance(waived, dict) else None
 
     assert expected == scribe.state.accepted_parts
+
+
+@pytest.mark.parametrize(
+    ("move", "said"),
+    [(Move("FAIL", "x"), Outcome("succeeded", "completed")), (Move("FAIL", "x"), Outcome("paused", "x"))],
+)
+def test_a_finish_that_contradicts_its_operation_is_refused(move: Move, said: Outcome) -> None:
+    """C40: the account shows the outcome of the finish, so a failed run would be told as succeeded."""
+    scribe = Scribe().born()
+
+    with pytest.raises(Corrupt):
+        scribe.say(move, Close("finish", said))
+
+
+def test_a_tool_result_that_contradicts_its_answer_is_refused() -> None:
+    """C40: `isError` stands in the answer and in the result; two readers would count one failure and none."""
+    call, scribe = facts(), Scribe().born()
+    scribe.say(*started(call))
+    *said, result = returned(call)
+
+    with pytest.raises(Corrupt):
+        scribe.say(*said, {**result, "isError": True})

@@ -557,3 +557,30 @@ def test_a_journal_that_became_empty_below_its_head_is_damage_not_absence(
         list(lab.store.read("r1"))
 
     assert "run_state_corrupt" == caught.value.code
+
+
+def test_a_journal_without_its_folder_keeps_its_name_from_others(tmp_path: Path) -> None:
+    """One that was copied here alone has no folder; where case is ignored another spelling would be the same file."""
+    root = tmp_path / ".clew"
+    store = FileRunStore(root)
+    store.create("A1", Hand("A1").start(store)).close()
+    for folder in (root / "runs").iterdir():
+        if folder.is_dir():
+            folder.rmdir()
+
+    again = FileRunStore(root)
+    with pytest.raises(Refused) as refused:
+        again.create("a1", Hand("a1").start(again))
+
+    assert "run_id_conflict" == refused.value.code
+
+
+def test_a_refused_spelling_leaves_nothing_behind(tmp_path: Path) -> None:
+    """What is refused was never there, for whoever lists the folder too."""
+    store = FileRunStore(tmp_path / ".clew")
+    store.create("a1", Hand("a1").start(store)).close()
+
+    with pytest.raises(Refused):
+        store.create("A1", Hand("A1").start(store))
+
+    assert ["a1", "a1.jsonl"] == sorted(path.name for path in (tmp_path / ".clew" / "runs").iterdir())

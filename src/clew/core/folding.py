@@ -166,8 +166,18 @@ def _pause(state: RunState, record: Record, position: int) -> None:
 def _finish(state: RunState, record: Record, position: int) -> None:
     if state.own and not state.ended:
         raise Illegal(f"a finish while the operation is {state.state}")
+    if state.own:
+        _check_outcome(state, record.payload)
     state.finish = record.payload
     close_leg(state, "finish", record.timestamp)
+
+
+def _check_outcome(state: RunState, payload: dict[str, Any]) -> None:
+    """Promise 8: what the finish says of the run is what its operation came to; screens show either."""
+    outcome = payload.get("outcome")
+    status = outcome.get("status") if type(outcome) is dict else None
+    if (status == "succeeded") != (state.state == "completed") or status == "paused":
+        raise Illegal(f"the finish says {status!r} while the operation is {state.state}")
 
 
 def _event(state: RunState, record: Record, position: int) -> None:

@@ -195,6 +195,8 @@ def _tool_result(state: RunState, event: Event, record: Record, position: int) -
     _check_key(call, event)
     if call.answer is None:
         raise Illegal(f"tool_result of {call.key!r} without its answer")
+    if (event.get("isError") is True) != call.answer.is_error:
+        raise Illegal(f"tool_result of {call.key!r} contradicts its answer")
     state.metrics.tool_failures += event.get("isError") is True
     state.calls.rest(call)
 

@@ -129,15 +129,18 @@ def effect_key(run_id: str, step_id: str, call_id: str) -> str:
     key = f"{run_id}:{step_id}:{call_id}"
     if run_id and step_id and call_id and key.count(":") == 2 and "#" not in key and key.isprintable():
         return key
-    for text, what in ((run_id, "run"), (step_id, "step"), (call_id, "call")):
-        if not text or ":" in text or "#" in text or not text.isprintable():
-            raise UsageError(
-                f"{_shown(text)} cannot be the {what} part of an idempotency key",
-                code=f"invalid_{what}_id",
-                next="Give it a name of printable characters without ':' and '#'.",
-                id=_fact(text),
-            )
-    raise AssertionError("one of the parts is not legal")
+    parts = ((run_id, "run"), (step_id, "step"), (call_id, "call"))
+    text, what = next(part for part in parts if not _fits_in_key(part[0]))
+    raise UsageError(
+        f"{_shown(text)} cannot be the {what} part of an idempotency key",
+        code=f"invalid_{what}_id",
+        next="Give it a name of printable characters without ':' and '#'.",
+        id=_fact(text),
+    )
+
+
+def _fits_in_key(text: str) -> bool:
+    return text != "" and ":" not in text and "#" not in text and text.isprintable()
 
 
 def split_key(key: str) -> tuple[str, str, str]:

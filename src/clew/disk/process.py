@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -32,15 +33,18 @@ def identity() -> dict[str, Any]:
     Source:
         journal.md §1 "Leg"; DESIGN §4 "Lock".
     """
-    pid = os.getpid()
+    return {"host": socket.gethostname(), **_fixed(os.getpid()), "user": _user()}
+
+
+@lru_cache(maxsize=1)
+def _fixed(pid: int) -> dict[str, Any]:
+    """What stays as it is as long as this process lives; by its number, for a forked child is another one."""
     return {
-        "host": socket.gethostname(),
         "machineId": _machine_id(),
         "bootId": _boot_id(),
         "pid": pid,
         "startTick": look(pid).start_tick,
         "pidNamespace": _pid_namespace(),
-        "user": _user(),
     }
 
 

@@ -66,7 +66,8 @@ class FileRunStore:
             file = birth(path, batch.data, self._naming(run_id, path))
         except FileExistsError:
             raise id_taken(run_id, run_id) from None
-        writer = FileRunWriter(run_id, file, folder, None)
+        # Made for its name, and synced with it, unless it is spelt otherwise.
+        writer = FileRunWriter(run_id, file, folder, None, has_folder=run_id == run_id.casefold())
         writer.adopt(batch.last, batch.chain)
         return writer
 
@@ -161,7 +162,15 @@ class FileRunStore:
             self._home.make()
             self._home.require_known()
             files.make_folder(runs)
+            self._claim_known(runs)
             self._is_made = True
+
+    def _claim_known(self, runs: Path) -> None:
+        """A journal that was copied here alone has no folder yet that keeps its name from another spelling of it."""
+        names = set(files.list_names(runs))
+        for run_id in self.ids():
+            if run_id.casefold() not in names:
+                files.claim_folder(runs / run_id.casefold())
 
     @contextmanager
     def _naming(self, run_id: str, path: Path) -> Iterator[None]:
@@ -217,13 +226,14 @@ class FileRunWriter:
 
     def __init__(
         self, run_id: str, file: AppendFile, folder: Path, head: Head | None,
-        mark_home: Callable[[], None] | None = None,
+        mark_home: Callable[[], None] | None = None, *, has_folder: bool = False,
     ) -> None:  # fmt: skip
         self.run_id = run_id
         self._mark_home = mark_home
         self._file = file
         self._folder = folder
         self._head = head
+        self._has_folder = has_folder
         self._reading: JournalReading | None = None
         self._sequence = 0
         self._interrupted = False
@@ -300,7 +310,7 @@ class FileRunWriter:
         self._require_sound()
         assert head.sequence <= self._sequence, "a head is a lower bound"
         assert self._head is None or head.sequence >= self._head.sequence, "a head never goes back"
-        if self._head is None:
+        if self._head is None and not self._has_folder:
             files.make_folder(self._folder)
         files.publish(self._folder / _HEAD, encode(head))
         self._head = head

@@ -261,6 +261,16 @@ def test_a_failed_run_does_not_offer_to_go_on() -> None:
     assert ("run_failed", 3, False) == (error.value.code, error.value.exit_code, "resume" in error.value.next)
 
 
+def test_what_the_agent_raised_is_the_cause() -> None:
+    """A traceback that ends in "paused: agent_error" leaves whoever reads it to guess where."""
+    fault = LookupError("no such order")
+
+    with pytest.raises(NotCompleted) as raised:
+        result(Scribe().born(), fault=fault).raise_for_state()
+
+    assert fault is raised.value.__cause__
+
+
 def test_the_account_of_a_result_is_read_when_it_is_asked_for() -> None:
     """It can be long, and the run may have gone on."""
     scribe = Scribe().born()

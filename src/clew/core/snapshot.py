@@ -97,7 +97,7 @@ class RunResult:
         """This result if the run is completed.
 
         Raises:
-            NotCompleted: `run_paused` or `run_failed`, with the reason and what to do.
+            NotCompleted: `run_paused` or `run_failed`, with the reason and what to do, caused by what the agent raised.
         """
         if self.operation.state == "completed":
             return self
@@ -112,4 +112,4 @@ class RunResult:
             reason=self.reason,
             exit=self.exit_code,
             waiting=self.waiting,
-        )
+        ) from self.fault

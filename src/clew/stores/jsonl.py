@@ -158,7 +158,8 @@ class FileRunStore:
             # The home itself may be a link, to a disk with more room; nothing below it may.
             if not (files.is_link(self._root) and self._root.is_dir()):
                 files.make_folder(self._root)
-            files.publish_new(self._root / ".gitignore", b"*\n")
+            if files.size_of(self._root / ".gitignore") is None:
+                files.publish_new(self._root / ".gitignore", b"*\n")
             self._home.make()
             self._home.require_known()
             files.make_folder(runs)

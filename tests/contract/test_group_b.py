@@ -14,13 +14,13 @@ import clew
 from clew.core.compose import Close, compose
 from clew.core.outcome import Outcome
 from clew.disk.files import PIECE
-from clew.errors import ClewError, Corrupt, Held, NotFound, Storage, UsageError
+from clew.errors import Corrupt, Held, NotFound, Storage, UsageError
 from clew.stores.base import RunWriter
 from clew.stores.jsonl import FileRunStore
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.testing.clock import SetClock
 from tests.histories import Scribe, facts, start, started
-from tests.stores.lab import FileLab, Hand, Lab, MemoryLab, go_on, read_all, verdict
+from tests.stores.lab import FileLab, Hand, Lab, MemoryLab, code_of, go_on, read_all, verdict
 
 LINE = '{"version":1,"runId":"r1","sequence":%d,"timestamp":"2026-11-29T14:00:00.000Z","kind":"%s","payload":%s}\n'
 THEIR_START = (
@@ -48,12 +48,6 @@ def writer(lab: Lab, hand: Hand) -> Iterator[RunWriter]:
     writer = lab.store.create("r1", hand.start(lab.store))
     yield writer
     writer.close()
-
-
-def code_of(deed: Callable[[], object], family: type[ClewError]) -> str:
-    with pytest.raises(family) as caught:
-        deed()
-    return caught.value.code
 
 
 def refused(lab: Lab, data: bytes) -> tuple[list[str], bool]:

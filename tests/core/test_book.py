@@ -99,3 +99,16 @@ def test_entries_stand_in_the_order_in_which_they_first_came() -> None:
     fork = do(do(Book(), [("a", 1), ("b", 2)]).fork(), [("c", 3), ("a", 4)])
 
     assert [("a", 4), ("b", 2), ("c", 3)] == list(fork.items())
+
+
+@given(deeds, deeds, names, st.integers(0, 9))
+def test_a_merged_fork_stands_for_its_book_again(
+    first: list[tuple[str, int | None]], then: list[tuple[str, int | None]], name: str, entry: int
+) -> None:
+    """A leg uses one fork for all its appends; what it took over once must not hide what came to the book since."""
+    book = do(Book[int](), first)
+    fork = do(book.fork(), then)
+    book.merge(fork)
+    book.put(name, entry)
+
+    assert dict(book.items()) == dict(fork.items())

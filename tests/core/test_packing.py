@@ -82,6 +82,7 @@ def test_a_call_at_rest_reads_as_before() -> None:
     book.put("pay-2", two)
     book.rest(one)
 
+    assert (False, True) == (book.get("pay-1") is one, book.get("pay-2") is two), "one of them is packed"
     assert [("pay-1", one), ("pay-2", two)] == list(book.items())
     assert (one, two, None) == tuple(book.fork().get(name) for name in ("pay-1", "pay-2", "pay-3"))
 

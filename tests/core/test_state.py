@@ -187,6 +187,18 @@ def test_a_merge_is_the_fork() -> None:
     assert view(composed.state) == view(scribe.state)
 
 
+def test_what_is_tried_on_a_merged_fork_stays_there_too() -> None:
+    """A leg judges all its appends on one fork: the next try may be refused, and must not have counted."""
+    scribe = Scribe().born()
+    composed = scribe.compose(*started(CALL))
+    scribe.state.merge(composed.state)
+    before = scribe.state.metrics.tool_calls
+
+    composed.state.metrics.tool_calls += 1
+
+    assert before == scribe.state.metrics.tool_calls
+
+
 # Errors.
 
 

@@ -1,8 +1,11 @@
 """Our stores for the tests, each with a way to put raw bytes in and take them out, and plugged into the public kit."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
+
+import pytest
 
 from clew.errors import ClewError, Corrupt
 from clew.stores.base import RunStore
@@ -11,7 +14,19 @@ from clew.stores.memory import MemoryRunStore
 from clew.testing import RunStoreLab, failing_call
 from clew.testing.storelab import TIME, Hand, go_on, read_all
 
-__all__ = ["TIME", "FileLab", "Hand", "Lab", "MemoryLab", "files_lab", "go_on", "memory_lab", "read_all", "verdict"]
+__all__ = [
+    "TIME",
+    "FileLab",
+    "Hand",
+    "Lab",
+    "MemoryLab",
+    "code_of",
+    "files_lab",
+    "go_on",
+    "memory_lab",
+    "read_all",
+    "verdict",
+]
 
 
 class Lab(Protocol):
@@ -103,3 +118,10 @@ def verdict(lab: Lab, run_id: str) -> tuple[Any, ...]:
     except ClewError as error:
         return (error.code,)
     return [record.sequence for record in records], tail
+
+
+def code_of(deed: Callable[[], object], family: type[ClewError]) -> str:
+    """The code of the error that a deed ends in."""
+    with pytest.raises(family) as caught:
+        deed()
+    return caught.value.code

@@ -1,6 +1,5 @@
 """Every store, every case of the public kit; and what only our two stores can be asked together."""
 
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.errors import ClewError, Corrupt, NotFound
+from clew.errors import Corrupt, NotFound
 from clew.stores.base import BlobStore
 from clew.stores.blobs import FileBlobStore
 from clew.stores.memory import MemoryBlobStore
 from clew.testing import RUN_STORE_CASES, Case, RunStoreLab
 from tests.core.journals import EXAMPLES, sample
-from tests.stores.lab import FileLab, Lab, MemoryLab, files_lab, go_on, memory_lab, read_all, verdict
+from tests.stores.lab import FileLab, Lab, MemoryLab, code_of, files_lab, go_on, memory_lab, read_all, verdict
 
 
 @pytest.mark.parametrize("case", RUN_STORE_CASES, ids=str)
@@ -35,12 +34,6 @@ def test_the_memory_passes(case: Case[RunStoreLab]) -> None:
 @pytest.fixture(params=["memory", "files"])
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     return MemoryLab() if request.param == "memory" else FileLab(tmp_path)
-
-
-def code_of(deed: Callable[[], object], family: type[ClewError]) -> str:
-    with pytest.raises(family) as caught:
-        deed()
-    return caught.value.code
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,14 @@ import pytest
 
 from clew.core.records import Head
 from clew.disk import append
-from clew.errors import ClewError, Corrupt, Held, NotFound, Refused, Storage
+from clew.errors import Corrupt, Held, NotFound, Refused, Storage
 from clew.stores import jsonl
 from clew.stores.base import BlobStore, Command, CommandAnswer, RunStore
 from clew.stores.blobs import FileBlobStore
 from clew.stores.jsonl import FileRunStore, FileRunWriter
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from tests.disk.living import calls_of, interrupted_at, living, output_of
-from tests.stores.lab import FileLab, Hand, go_on, read_all
+from tests.stores.lab import FileLab, Hand, code_of, go_on, read_all
 
 PROTOCOLS: tuple[list[RunStore], list[BlobStore]] = (
     [FileRunStore(Path()), MemoryRunStore()],
@@ -41,12 +41,6 @@ def writer(lab: FileLab, hand: Hand) -> Iterator[FileRunWriter]:
     writer = lab.store.create("r1", hand.start(lab.store))
     yield writer
     writer.close()
-
-
-def code_of(deed: Callable[[], object], family: type[ClewError]) -> str:
-    with pytest.raises(family) as caught:
-        deed()
-    return caught.value.code
 
 
 def snapshot_of(root: Path) -> dict[str, tuple[int, int, bytes]]:

@@ -200,3 +200,14 @@ def test_a_line_of_another_run_is_not_given_out(written: Written) -> None:
         record_of_line("another", written.lines[0].rstrip(b"\n"), 0)
 
     assert caught.value.code == "run_state_corrupt"
+
+
+@pytest.mark.parametrize("name", ["leg_ended", "leg\\u005fended"], ids=["as it is", "in escapes"])
+def test_a_leg_that_ended_is_no_claim(name: str) -> None:
+    """Else whoever lists the run would look for a process that has closed its leg; JSON may write any letter out."""
+    place = '"timestamp":"2026-11-29T14:00:00.000Z","kind":"%s","payload":%s}\n'
+    head = f'{{"version":1,"runId":"{RUN}","sequence":%d,{place}'
+    start = head % (1, "start", '{"leg":{"number":1}}')
+    ended = head % (2, "event", f'{{"event":{{"type":"{name}","leg":1}}}}')
+
+    assert ({"number": 1}, None) == (read(Shown(start.encode())).leg, read(Shown((start + ended).encode())).leg)

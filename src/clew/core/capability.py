@@ -1,7 +1,7 @@
 """What a tool's effect is and what may therefore happen after a crash. Declared values, resolved values, no tools."""
 
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -11,15 +11,7 @@ Effect = Literal["none", "workspace", "process", "network", "external", "unknown
 Replay = Literal["safe", "idempotent", "unsafe", "unknown"]
 Disposition = Literal["replay_safe", "requires_proof", "requires_human", "forbidden"]
 
-_WORDS: Final[dict[str, tuple[str, ...]]] = {
-    "effect": ("none", "workspace", "process", "network", "external", "unknown"),
-    "replay": ("safe", "idempotent", "unsafe", "unknown"),
-    "concurrency": ("parallel", "run_serial", "workspace_exclusive"),
-    "checkpoint": ("none", "required", "unsupported"),
-    "durability": ("ordinary", "critical"),
-    "source": ("builtin", "registered", "inferred", "fallback"),
-    "resolution": ("resolved", "fallback"),
-}
+_WORDS: Final = {"effect": get_args(Effect), "replay": get_args(Replay)}
 _REPLAY_STRICTNESS: Final = {"safe": 0, "idempotent": 1, "unknown": 2, "unsafe": 3}
 
 

@@ -109,7 +109,8 @@ class JournalReading:
         except BadLine as fault:
             bad = fault
         for record, line in zip(records[: self._lines.sequence - before], lines, strict=False):
-            if record.kind != "event" or b"leg_ended" in line:
+            # A text may be written out in escapes, so a line with one is looked at too.
+            if record.kind != "event" or b"leg_ended" in line or b"\\u" in line:
                 self._follow_leg(record)
             at = self._at
             self._at = at + len(line) + 1

@@ -21,8 +21,8 @@ Measured by `make bench` in one run; generated, do not edit. A ratio is the medi
 turns in one process, so that what disturbed one disturbed both; a count does not depend on the machine.
 
 - *Bare* appends write and sync the same bytes to a plain file; nothing is born, named or finished there.
-- *decode + SHA-256* reads the file whole, hashes it, cuts it by `splitlines` and decodes each line with msgspec. Reading it by lines
-  and hashing it in pieces is about a quarter quicker.
+- *decode + SHA-256* reads the file whole, hashes it, cuts it by `splitlines` and decodes each line with msgspec.
+  Reading it by lines and hashing it in pieces is about a quarter quicker.
 - A gate that is not kept is a task, not a claim.
 
 Measured on: {machine}

@@ -96,6 +96,20 @@ def test_a_mark_is_found_whole(value: str, is_found: bool) -> None:
     assert is_found == (process.pid in found)
 
 
+AGAIN_AND_AGAIN = 'exec /bin/sh -c "$CODE"'
+
+
+def test_a_mark_is_found_while_its_process_takes_up_a_new_program() -> None:
+    """The environment of a process looks empty for a moment then, and one that was passed over would live on."""
+    with subprocess.Popen(["/bin/sh", "-c", AGAIN_AND_AGAIN], env={"CODE": AGAIN_AND_AGAIN, "MARK": "1"}) as process:
+        me = seen(process.pid)
+        assert me is not None
+        looks = [carrying("MARK", "1", {me: 0}) == [me] for _ in range(2000)]
+        process.kill()
+
+    assert 2000 == sum(looks)
+
+
 def test_a_long_command_is_told_in_short() -> None:
     """A megabyte of arguments is no name; line ends would make two lines of one."""
     with living(WAITS, "a\nb", "x" * 10_000) as process:

@@ -26,6 +26,9 @@ _SET_DEATH_SIGNAL, _SET_NAME, _SET_SUBREAPER = 1, 15, 36
 _NAME = b"clew-warden"
 _NAP_S = 0.02
 _COMMAND_BYTES = 200
+# Fields of `/proc/PID/stat` behind the name: flags (of a kernel thread, of one that ends), bounds of what it was given.
+_FLAGS, _ENV, _WITHOUT_PROGRAM = 6, slice(47, 49), 0x00200000 | 0x00000004
+_EXEC_LOOKS, _EXEC_NAP_S = 200, 0.001
 
 
 class Process(NamedTuple):
@@ -77,7 +80,7 @@ def below(root: int, living: Living) -> list[Process]:
 def carrying(name: str, value: str, living: Living) -> list[Process]:
     """Those that were given this variable at their start; one whose environment is hidden from us is not found."""
     wanted = f"{name}={value}".encode()
-    return [process for process in living if wanted in _read(process.pid, "environ").split(b"\0")]
+    return [process for process in living if wanted in _environment(process.pid)]
 
 
 def command_of(pid: int) -> str:
@@ -91,15 +94,39 @@ def is_warden(pid: int) -> bool:
     return _read(pid, "comm").strip() == _NAME
 
 
+def _environment(pid: int) -> list[bytes]:
+    """What a process was given at its start; nothing where that is hidden from us."""
+    for _ in range(_EXEC_LOOKS):
+        environ = _content(pid, "environ")
+        if environ or environ is None or not _should_have_one(pid):
+            return (environ or b"").split(b"\0")
+        time.sleep(_EXEC_NAP_S)
+    return []
+
+
+def _should_have_one(pid: int) -> bool:
+    """Does an environment that looked empty come yet? It does while one program gives way to the next (`execve`)."""
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    if not fields or int(fields[_FLAGS]) & _WITHOUT_PROGRAM:
+        return False
+    start, end = fields[_ENV]
+    return end == b"0" or start != end
+
+
 def _read(pid: int, name: str) -> bytes:
+    return _content(pid, name) or b""
+
+
+def _content(pid: int, name: str) -> bytes | None:
+    """None: it may not be read, or nothing lives there."""
     try:
         fd = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return b""
+        return None
     try:
         return b"".join(iter(lambda: os.read(fd, 1 << 16), b""))
     except OSError:
-        return b""
+        return None
     finally:
         os.close(fd)
 
@@ -292,7 +319,7 @@ def marks(name: str, prefix: str) -> Iterator[tuple[str, Process]]:
     living = processes()
     wanted = f"{name}={prefix}".encode()
     for process in living:
-        found = [value for value in _read(process.pid, "environ").split(b"\0") if value.startswith(wanted)]
+        found = [value for value in _environment(process.pid) if value.startswith(wanted)]
         if found:
             value = found[0][len(name) + 1 :].decode("utf-8", "replace")
             yield value, process

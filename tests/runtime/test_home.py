@@ -93,14 +93,6 @@ def test_without_a_home_above_it_will_be_here(tmp_path: Path, monkeypatch: pytes
     assert (None, tmp_path / ".clew") == (find_home(tmp_path), clew.Home().path)
 
 
-@pytest.mark.parametrize("deed", ["find", "result", "verify", "plan"])
-def test_a_home_that_is_not_there_is_not_an_empty_one(tmp_path: Path, deed: str) -> None:
-    """A mistyped path must not read as "no such run"; and looking for one makes none."""
-    code = code_of(getattr(clew.Home(tmp_path / ".clew"), deed), "orders")
-
-    assert ("no_home", []) == (code, list(tmp_path.iterdir()))
-
-
 def test_a_home_inside_of_the_named_folder_is_pointed_at(tmp_path: Path) -> None:
     """The usual mistake: the project's folder instead of the home in it."""
     (tmp_path / ".clew").mkdir()
@@ -109,15 +101,6 @@ def test_a_home_inside_of_the_named_folder_is_pointed_at(tmp_path: Path) -> None
         clew.Home(tmp_path).require()
 
     assert str(tmp_path / ".clew") in caught.value.next
-
-
-def test_a_unique_part_of_an_id_is_enough() -> None:
-    """Three characters of the random part, as with commits."""
-    home = clew.Home.memory()
-    for name in ("abc123-261129", "abd123-261129"):
-        home.run_sync(ANSWERS, run_id=name)
-
-    assert ("abc123-261129", "unknown_run") == (home.find("abc"), code_of(home.find, "xyz"))
 
 
 @pytest.mark.parametrize(
@@ -383,30 +366,6 @@ def test_a_torn_end_of_212_bytes_is_kept_beside_the_journal(tmp_path: Path) -> N
 
 
 # Results.
-
-
-def test_a_result_raises_for_what_is_not_completed() -> None:
-    """For scripts that want an exception: with the exit code of the state."""
-    home = clew.Home.memory()
-    result = home.run_sync(agent(lambda run, prompt: 1 // 0), run_id=RUN)
-
-    with pytest.raises(clew.NotCompleted) as caught:
-        result.raise_for_state()
-
-    assert ("run_paused", 22, "agent_error") == (
-        caught.value.code,
-        caught.value.exit_code,
-        caught.value.facts["reason"],
-    )
-
-
-def test_a_result_of_an_earlier_leg_is_read_now() -> None:
-    """The snapshot is of the run, not of the moment when the result was made."""
-    home = clew.Home.memory()
-    result = home.run_sync(agent(lambda run, prompt: 1 // 0), run_id=RUN)
-    home.resume_sync(RUN, ANSWERS)
-
-    assert ("paused", "completed") == (result.operation.state, result.snapshot["operation"]["state"])
 
 
 def test_what_is_written_is_watched_from_the_first_record_on() -> None:

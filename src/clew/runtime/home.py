@@ -1,38 +1,35 @@
 """A home: the folder where runs live, and every deed on them. The only place that names concrete stores."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from clew.core.budget import RunBudget
 from clew.core.checkup import Checkup, Survey
-from clew.core.ids import check_id, new_run_id, split_key
+from clew.core.ids import check_id, new_run_id
 from clew.core.needs import Closing
 from clew.core.resume import ResumePlan
-from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
 from clew.core.times import format_ms
 from clew.errors import Refused, UsageError
 from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.checkup import check_up
 from clew.runtime.clock import Clock, SystemClock, day_text
-from clew.runtime.commanding import abort_run, pause_run
+from clew.runtime.desk import Desk
 from clew.runtime.ensuring import born_meanwhile, ended_meanwhile, existing
 from clew.runtime.finding import FOLDER, find_home, require_home
 from clew.runtime.journal import Watcher
-from clew.runtime.live import LegEnd, live_async, live_sync
-from clew.runtime.opening import HomeParts, Opening, Wanted, as_recorded, facts_now, plan_of, reopen_run, start_run
+from clew.runtime.live import LegEnd, live_sync
+from clew.runtime.looping import live_async
+from clew.runtime.opening import HomeParts, Opening, Wanted, as_recorded, facts_now, reopen_run, start_run
 from clew.runtime.orders import Orders, orders_of, say
 from clew.runtime.pool import aside
-from clew.runtime.reader import Reader
-from clew.runtime.recovery import Takeover, Unlock, Waiver
+from clew.runtime.recovery import Takeover, Waiver
 from clew.runtime.reviewing import Said
-from clew.runtime.settling import settle_run
 from clew.runtime.tools import Agent, as_agent
-from clew.runtime.unlocking import accept_loss_run, unlock_run
 from clew.stores.base import BlobStore, Processes, RunStore, Workspace
 from clew.stores.blobs import FileBlobStore
 from clew.stores.foreign import ForeignRunStore, is_foreign
@@ -44,7 +41,7 @@ from clew.stores.survey import survey
 from clew.stores.workspace import FileWorkspace
 
 
-class Home:
+class Home(Desk):
     """Where runs live: start, resume, settle, look. Making one touches nothing until the first run.
 
     Args:
@@ -72,7 +69,7 @@ class Home:
         self._in_files = store is None
         self._file = HomeFile(self.path) if store is None else None
         base = self.path.parent
-        self._parts = HomeParts(
+        parts = HomeParts(
             store=store or (ForeignRunStore if is_foreign(self.path) else FileRunStore)(self.path),
             blobs=blobs or FileBlobStore(self.path),
             clock=clock or SystemClock(),
@@ -82,7 +79,7 @@ class Home:
             workspaces=lambda root: FileWorkspace(Path(root), home=self.path),
             processes=LocalProcesses((clock or SystemClock()).monotonic_s),
         )
-        self.reader = Reader(self._parts.store, self._parts.blobs, self._parts.clock)
+        super().__init__(parts)
 
     @classmethod
     def memory(
@@ -262,47 +259,17 @@ class Home:
             fault=end.fault,
         )
 
-    # Deciding.
+    # The home itself.
 
-    def plan(self, run_id: str, agent: Any = None) -> ResumePlan | None:
-        """The decision how a stopped run may go on; touches nothing. None when only its end has to be written.
-
-        Raises:
-            as `resume`.
-        """
-        state = self.reader.see(self.find(run_id)).state
-        return plan_of(self._parts, state, None if agent is None else as_agent(agent), Wanted())
-
-    def settle(
-        self, run: str, verdict: Settlement, *, by: str, reason: str, call: str | None = None,
-        evidence: Sequence[str] = (),
-    ) -> dict[str, Any]:  # fmt: skip
-        """Record what a person found out about an open effect.
-
-        `run` is a run id (or a part of it), or an effect's key `run:step:call`; `call` its step id, call id or key,
-        left out when one effect is open; `verdict` is `Happened(result)`, `Happened()`, `DidNotHappen()` or `GiveUp()`.
-
-        Returns:
-            The effect's row as it stands now.
+    def require(self) -> Self:
+        """This home, if there is one.
 
         Raises:
-            Refused: `nothing_to_settle`, `review_conflict`. UsageError: `review_incomplete`, `which_effect`. Held.
+            NotFound: `no_home` when nothing was ever started here.
         """
-        if ":" in run:
-            run, call = split_key(run)[0], run
-        return settle_run(self._parts, self.find(run), call, verdict, Said(by, reason, tuple(evidence)))
-
-    def abort(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
-        """End a run for good; what was started stays listed. A living writer does it itself."""
-        return abort_run(self._parts, self.find(run), Said(by, reason))
-
-    def pause(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
-        """Ask a living run to pause at its next safe point."""
-        return pause_run(self._parts, self.find(run), Said(by, reason))
-
-    def unlock(self, run: str, *, nonce: str, by: str, reason: str) -> dict[str, Any]:
-        """Close the leg of an owner that cannot be proven gone, on a person's word."""
-        return unlock_run(self._parts, self.find(run), Unlock(nonce, by, reason))
+        if self._in_files:
+            require_home(self.path)
+        return self
 
     def unlock_copy(self, *, by: str, reason: str) -> dict[str, Any]:
         """Let the runs of a copied home go on, on a person's word: the original must never go on as well.
@@ -319,40 +286,6 @@ class Home:
             raise Refused("this home has no files", code="nothing_to_unlock", next="Go on with home.resume.")
         return file.unlock(said.by, said.reason, format_ms(self._parts.clock.now_ms()))
 
-    def accept_loss(self, run: str, *, by: str, reason: str, nonce: str = "") -> dict[str, Any]:
-        """Go on from what a journal still has, on a person's word, although its head says that there was more.
-
-        `nonce` is that of the leg in which the journal now ends, when its owner cannot be proven gone.
-
-        Raises:
-            Refused: `nothing_to_accept` when nothing is missing. Corrupt: it is damaged in another way.
-        """
-        return accept_loss_run(self._parts, self.find(run), Said(by, reason), nonce)
-
-    # Looking.
-
-    def require(self) -> "Home":
-        """This home, if there is one.
-
-        Raises:
-            NotFound: `no_home` when nothing was ever started here.
-        """
-        if self._in_files:
-            require_home(self.path)
-        return self
-
-    def runs(self) -> Iterator[dict[str, Any]]:
-        """One row a run, the last started first; `unreadBytes` says what of a long journal the row does not know."""
-        yield from self.reader.rows()
-
-    def find(self, part: str) -> str:
-        """A run id from a unique part of it, or `@last`. `NotFound` (`no_home`, `unknown_run`), `UsageError`."""
-        return self.require().reader.find(part)
-
-    def result(self, run: str) -> RunResult:
-        """How a run stands, without touching it."""
-        return self.reader.result(self.reader.see(self.find(run)).state)
-
     def checkup(self, agent: Any = None) -> Checkup:
         """Look over the home and its machine; nothing is changed. `views.checkup` says what it means.
 
@@ -364,10 +297,6 @@ class Home:
         """
         look = (lambda: survey(self.path)) if self.require()._in_files else (lambda: Survey("memory"))
         return check_up(self.reader, look, None if agent is None else as_agent(agent))
-
-    def verify(self, run: str) -> dict[str, Any]:
-        """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed."""
-        return self.reader.verify(self.find(run))
 
 
 def _callable_here(agent: Agent) -> Agent:

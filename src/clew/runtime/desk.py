@@ -1,0 +1,99 @@
+"""What people decide about runs and what they see of them: plan, settle, abort, pause, unlock, look. Runs no agent."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+from clew.core.ids import split_key
+from clew.core.resume import ResumePlan
+from clew.core.review import Settlement
+from clew.core.snapshot import RunResult
+from clew.runtime.commanding import abort_run, pause_run
+from clew.runtime.opening import HomeParts, Wanted, plan_of
+from clew.runtime.reader import Reader
+from clew.runtime.recovery import Unlock
+from clew.runtime.reviewing import Said
+from clew.runtime.settling import settle_run
+from clew.runtime.tools import as_agent
+from clew.runtime.unlocking import accept_loss_run, unlock_run
+
+
+class Desk:
+    """The part of a home at which people decide and look; it is given its parts and knows no concrete store."""
+
+    def __init__(self, parts: HomeParts) -> None:
+        self._parts = parts
+        self.reader = Reader(parts.store, parts.blobs, parts.clock)
+
+    def require(self) -> Self:
+        """This home, if there is one."""
+        return self
+
+    # Deciding.
+
+    def plan(self, run_id: str, agent: Any = None) -> ResumePlan | None:
+        """The decision how a stopped run may go on; touches nothing. None when only its end has to be written.
+
+        Raises:
+            as `resume`.
+        """
+        state = self.reader.see(self.find(run_id)).state
+        return plan_of(self._parts, state, None if agent is None else as_agent(agent), Wanted())
+
+    def settle(
+        self, run: str, verdict: Settlement, *, by: str, reason: str, call: str | None = None,
+        evidence: Sequence[str] = (),
+    ) -> dict[str, Any]:  # fmt: skip
+        """Record what a person found out about an open effect.
+
+        `run` is a run id (or a part of it), or an effect's key `run:step:call`; `call` its step id, call id or key,
+        left out when one effect is open; `verdict` is `Happened(result)`, `Happened()`, `DidNotHappen()` or `GiveUp()`.
+
+        Returns:
+            The effect's row as it stands now.
+
+        Raises:
+            Refused: `nothing_to_settle`, `review_conflict`. UsageError: `review_incomplete`, `which_effect`. Held.
+        """
+        if ":" in run:
+            run, call = split_key(run)[0], run
+        return settle_run(self._parts, self.find(run), call, verdict, Said(by, reason, tuple(evidence)))
+
+    def abort(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
+        """End a run for good; what was started stays listed. A living writer does it itself."""
+        return abort_run(self._parts, self.find(run), Said(by, reason))
+
+    def pause(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
+        """Ask a living run to pause at its next safe point."""
+        return pause_run(self._parts, self.find(run), Said(by, reason))
+
+    def unlock(self, run: str, *, nonce: str, by: str, reason: str) -> dict[str, Any]:
+        """Close the leg of an owner that cannot be proven gone, on a person's word."""
+        return unlock_run(self._parts, self.find(run), Unlock(nonce, by, reason))
+
+    def accept_loss(self, run: str, *, by: str, reason: str, nonce: str = "") -> dict[str, Any]:
+        """Go on from what a journal still has, on a person's word, although its head says that there was more.
+
+        `nonce` is that of the leg in which the journal now ends, when its owner cannot be proven gone.
+
+        Raises:
+            Refused: `nothing_to_accept` when nothing is missing. Corrupt: it is damaged in another way.
+        """
+        return accept_loss_run(self._parts, self.find(run), Said(by, reason), nonce)
+
+    # Looking.
+
+    def runs(self) -> Iterator[dict[str, Any]]:
+        """One row a run, the last started first; `unreadBytes` says what of a long journal the row does not know."""
+        yield from self.reader.rows()
+
+    def find(self, part: str) -> str:
+        """A run id from a unique part of it, or `@last`. `NotFound` (`no_home`, `unknown_run`), `UsageError`."""
+        return self.require().reader.find(part)
+
+    def result(self, run: str) -> RunResult:
+        """How a run stands, without touching it."""
+        return self.reader.result(self.reader.see(self.find(run)).state)
+
+    def verify(self, run: str) -> dict[str, Any]:
+        """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed."""
+        return self.reader.verify(self.find(run))

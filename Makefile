@@ -53,7 +53,7 @@ LOCKING := uv pip compile pyproject.toml --universal --generate-hashes --extra c
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header --upgrade
 
 lock:
-	$(LOCKING) --extra dev --output-file requirements.lock
+	$(LOCKING) --extra dev --extra otel --output-file requirements.lock
 	$(LOCKING) --extra bench --output-file bench/requirements.lock
 
 clean:

@@ -187,3 +187,19 @@ def test_of_two_equally_strict_the_recorded_one_decides() -> None:
     recorded, now = capability("external", "idempotent"), capability("workspace", "idempotent")
 
     assert recorded is stricter(recorded, now)
+
+
+def test_what_is_remembered_of_one_reading_speaks_for_no_other() -> None:
+    """Nearly all calls of a tool say the same, so it is read once; a forged one of the same tool is still judged."""
+    first = resolve("pay", "external").as_json()
+    others = [resolve(f"tool{number}", "none").as_json() for number in range(300)]
+
+    assert first == told(read(first))
+    assert [None] == [read({**first, "replay": "safe?"})]
+    assert first == told(read(first))
+    assert others == [told(read(other)) for other in others]
+    assert first == told(read(first))
+
+
+def told(found: Capability | None) -> object:
+    return None if found is None else found.as_json()

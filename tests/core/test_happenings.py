@@ -149,14 +149,6 @@ def test_a_call_is_counted_and_waits() -> None:
     )
 
 
-def test_arguments_that_were_redacted_are_marked() -> None:
-    """A probe must not ask with what only looks like the true ones."""
-    scribe = run([changed(proposed(CALL)[0], args={"order": "[redacted]"})], [events.error("x", fatal=False)])
-
-    assert [True] == [call.redacted for call in scribe.state.calls.values()]
-    assert [False] == [call.redacted for call in run(proposed(CALL)).state.calls.values()]
-
-
 @pytest.mark.parametrize("key", [f"{RUN}:pay-1:c2", f"{RUN}:pay-2:c1", "other:pay-1:c1", f"{RUN}:pay-1"])
 def test_a_key_follows_from_run_step_and_call(key: str) -> None:
     """Promise 3: one key."""
@@ -242,13 +234,36 @@ def test_a_name_without_a_number_is_not_counted() -> None:
         ("tool", "look"),
         ("argumentsFingerprint", "f" * 64),
         ("capabilityFingerprint", "f" * 64),
+        ("agent", "other"),
         ("version", 2),
+        ("version", True),
+        ("version", None),
+        ("runId", None),
+        ("also", "x"),
     ],
 )
 def test_a_receipt_is_bound_to_its_call(member: str, value: Any) -> None:
     """It can never speak for another one (#115)."""
     right = events.effect_receipt(CALL, "started")
     error = refused(run(proposed(CALL)), changed(right, binding={**right["binding"], member: value}))
+
+    assert "effect_receipt_conflict" == error.code
+
+
+@pytest.mark.parametrize("member", ["version", "runId", "turnId", "agent", "stepId", "callId", "tool"])
+def test_a_receipt_whose_binding_lacks_a_member_is_refused(member: str) -> None:
+    """One that does not say what it is bound to could speak for any call (#115)."""
+    right = events.effect_receipt(CALL, "started")
+    bound = {name: value for name, value in right["binding"].items() if name != member}
+    error = refused(run(proposed(CALL)), changed(right, binding=bound))
+
+    assert "effect_receipt_conflict" == error.code
+
+
+@pytest.mark.parametrize("binding", [None, [], "x"])
+def test_a_receipt_without_a_binding_is_refused(binding: Any) -> None:
+    """As above: nothing says whose it is (#115)."""
+    error = refused(run(proposed(CALL)), changed(events.effect_receipt(CALL, "started"), binding=binding))
 
     assert "effect_receipt_conflict" == error.code
 

@@ -39,7 +39,6 @@ def over(draw: st.DrawFn) -> CallState:
         turn_id=f"turn-{draw(st.integers(0, 99))}",
         fingerprint=draw(st.binary(min_size=32, max_size=32)).hex(),
         position=draw(MS),
-        redacted=draw(st.booleans()),
         capability=resolve(tool, draw(st.sampled_from(["none", "external", "workspace"]))),
         attempt=draw(st.integers(0, 9)),
         status=draw(st.sampled_from(["", "started", "committed", "unknown"])),

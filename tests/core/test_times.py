@@ -1,5 +1,7 @@
 """Times as they stand in records."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +51,26 @@ def test_a_time_has_one_form(at_ms: int, text: str) -> None:
 def test_other_programs_times_are_read(text: str, at_ms: int) -> None:
     """Foreign journals may write fewer or more digits; what is finer than a millisecond is dropped."""
     assert at_ms == parse_ms(text)
+
+
+@st.composite
+def spoiled_times(draw: st.DrawFn) -> str:
+    """Texts as long as a time of ours, and nearly one."""
+    text = list(format_ms(draw(st.integers(FIRST_MS, LAST_MS))))
+    for _ in range(draw(st.integers(0, 3))):
+        text[draw(st.integers(0, len(text) - 1))] = draw(st.sampled_from("0123456789:.-+TZW _٣"))
+    return "".join(text)
+
+
+@given(spoiled_times())
+def test_a_time_is_read_as_the_standard_library_reads_it(text: str) -> None:
+    """Minutes are read once for all their seconds; that must make no time of what is none, and no other time."""
+    try:
+        wanted = (datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    except (ValueError, TypeError):
+        wanted = None
+
+    assert (wanted if text.endswith("Z") else None) == parse_ms(text)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def found(lived: Lived, whole: Lived | None = None) -> tuple[str, ...]:
 
 def call(**facts: Any) -> CallState:
     given = {"step_id": "pay-1", "call_id": "c1", "tool": "pay", "key": "k", "turn_id": "turn-0", "fingerprint": "f"}
-    return CallState(**{**given, "redacted": False, "position": 0, **facts})
+    return CallState(**{**given, "position": 0, **facts})
 
 
 def test_two_attempts_that_both_happened_are_a_double() -> None:

@@ -35,8 +35,8 @@ class CallState(msgspec.Struct, frozen=True, gc=False):
 
     `position` is where its `tool_call` stands; `started_ms` when the last attempt opened (milliseconds since 1970);
     `since_ms` when the first of those did that nobody can vouch for: from then on the other side may know the key;
-    `redacted` says that the recorded arguments are not the true ones; `persistence` that a committed attempt's answer
-    could not be kept (`failed`) or must not be (`withheld`: the tool is secret).
+    `persistence` says that a committed attempt's answer could not be kept (`failed`) or must not be (`withheld`: the
+    tool is secret).
     """
 
     step_id: str
@@ -46,7 +46,6 @@ class CallState(msgspec.Struct, frozen=True, gc=False):
     turn_id: str
     fingerprint: str
     position: int
-    redacted: bool = False
     capability: Capability | None = None
     attempt: int = 0
     status: str = ""
@@ -95,7 +94,7 @@ def resolved(call: CallState, event: dict[str, Any]) -> CallState:
         raise Illegal(f"the disposition does not follow from the capability; expected {found.disposition!r}")
     if call.capability is not None and call.capability != found:
         raise Illegal(f"call {call.call_id!r} has another capability already", "effect_receipt_conflict")
-    return msgspec.structs.replace(call, capability=_shared.setdefault(found, found))
+    return msgspec.structs.replace(call, capability=found)
 
 
 def received(call: CallState, attempt: int, event: dict[str, Any], at_ms: int) -> CallState:
@@ -172,6 +171,3 @@ def answered(call: CallState, answer: AnswerRef) -> CallState:
     if review is not None and not review.given:
         review = msgspec.structs.replace(review, complete=True)
     return msgspec.structs.replace(call, answer=answer, review=review)
-
-
-_shared: dict[Capability, Capability] = {}

@@ -108,8 +108,29 @@ def fallback(tool: str, issues: list[str]) -> Capability:
 
 def read(value: object) -> Capability | None:
     """A recorded capability, or None when members are missing or unknown, or a fallback is not the strictest (#40)."""
+    if type(value) is not dict:
+        return None
+    # Nearly every call of a tool says the same of it, so what was found last is looked at first.
+    tool = value.get("tool")
+    if type(tool) is not str:
+        return None
+    known, found = _last_read.get(tool, (None, None))
+    if known == value:
+        return found
+    found = _read(value)
+    if len(_last_read) >= _REMEMBERED:
+        _last_read.clear()
+    _last_read[tool] = (value, found)
+    return found
+
+
+_REMEMBERED: Final = 256
+_last_read: dict[str, tuple[dict[str, Any], Capability | None]] = {}
+
+
+def _read(value: dict[str, Any]) -> Capability | None:
     # All nine and no other: `convert` would add those that have a default, and pass over strangers.
-    if type(value) is not dict or len(value) != 9 or "issues" not in value:
+    if len(value) != 9 or "issues" not in value:
         return None
     try:
         found = msgspec.convert(value, Capability)

@@ -23,7 +23,4 @@ def link(previous: str, before: bytes, behind: bytes) -> str:
     Source:
         reference/journal.md §1.
     """
-    value = sha256(previous.encode())
-    value.update(before)
-    value.update(behind)
-    return value.hexdigest()
+    return sha256(previous.encode() + before + behind).hexdigest()

@@ -221,11 +221,13 @@ class LineReader:
         """
         run_id, head_at = self.run_id, self._head_at
         sequence, chain, last, behind = self.sequence, self.chain, self.last_append, self._behind
+        cut = -CHAIN_BYTES - len(behind)
         try:
             for record, line in zip(records, lines, strict=True):
-                if record.sequence != sequence + 1 or record.run_id != run_id:
-                    raise BadLine(f"it is not record {sequence + 1} of run {run_id!r}")
-                if sequence + 1 == head_at and record.chain != self._head_chain:
+                following = sequence + 1
+                if record.sequence != following or record.run_id != run_id:
+                    raise BadLine(f"it is not record {following} of run {run_id!r}")
+                if following == head_at and record.chain != self._head_chain:
                     raise BadLine("its chain value is not the one that the head names")
                 event_id, append = record.event_id, record.append
                 if type(event_id) is str and not event_id.strip():
@@ -233,15 +235,17 @@ class LineReader:
                 if append is None:
                     if record.chain is not None or last is not None:
                         raise BadLine("the chain stops here")
-                    sequence += 1
+                    sequence = following
                     continue
                 if append != last:
-                    behind = _beginning(append, sequence + 1, unchained=sequence > 0 and last is None)
+                    behind = _beginning(append, following, unchained=sequence > 0 and last is None)
+                    cut = -CHAIN_BYTES - len(behind)
                 if not line.endswith(behind):
                     raise BadLine("append is not its last member")
-                if record.chain != link(chain, line[: -CHAIN_BYTES - len(behind)], behind):
+                value = link(chain, line[:cut], behind)
+                if record.chain != value:
                     raise BadLine("its chain value is not what its bytes and the line before it give")
-                sequence, chain, last = sequence + 1, record.chain, append
+                sequence, chain, last = following, value, append
         finally:
             self.sequence, self.chain, self.last_append, self._behind = sequence, chain, last, behind
 

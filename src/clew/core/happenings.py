@@ -7,9 +7,8 @@ import msgspec
 
 from clew.core import calls
 from clew.core.calls import AnswerRef, CallState, Illegal
-from clew.core.canon import fingerprint
+from clew.core.events import AGENT
 from clew.core.ids import effect_key
-from clew.core.receipts import Binding
 from clew.core.records import Record
 from clew.core.review import Review
 from clew.core.state import ApprovalState, RunState, TurnState
@@ -97,8 +96,7 @@ def _tool_call(state: RunState, event: Event, record: Record, position: int) -> 
     if state.calls.get(step) is not None or state.steps.get(step) is not None or state.turns.get(step) is not None:
         raise Illegal(f"step {step!r} is taken")
     tool, turn_id, asked = _text(event, "tool"), _text(event, "turnId"), _text(event, "argumentsFingerprint")
-    redacted = fingerprint(event.get("args")) != asked
-    call = CallState(step, call_id, key, tool, turn_id, asked, position, redacted)
+    call = CallState(step, call_id, key, tool, turn_id, asked, position)
     state.calls.put(step, call)
     state.pending.put(step, step)
     _count_number(state, step)
@@ -141,20 +139,16 @@ def _received(state: RunState, call: CallState, attempt: int, event: Event, reco
 
 
 def _check_binding(state: RunState, call: CallState, event: Event) -> None:
-    try:
-        bound = msgspec.convert(event.get("binding"), Binding)
-    except msgspec.ValidationError as fault:
-        raise Illegal(f"the receipt of {call.key!r} has no binding: {fault}", "effect_receipt_conflict") from None
-    if not (
-        bound.step_id == call.step_id
-        and bound.call_id == call.call_id
-        and bound.arguments_fingerprint == call.fingerprint
-        and bound.tool == call.tool
-        and bound.turn_id == call.turn_id
-        and bound.run_id == state.run_id
-        and bound.capability_fingerprint == ("" if call.capability is None else call.capability.fingerprint())
-        and event.get("idempotencyKey") == call.key
-    ):
+    bound = event.get("binding")
+    if type(bound) is not dict or type(bound.get("version")) is not int:
+        raise Illegal(f"the receipt of {call.key!r} has no binding", "effect_receipt_conflict")
+    capability = "" if call.capability is None else call.capability.fingerprint()
+    wanted = {
+        "version": 1, "runId": state.run_id, "turnId": call.turn_id, "agent": AGENT, "stepId": call.step_id,
+        "callId": call.call_id, "tool": call.tool, "argumentsFingerprint": call.fingerprint,
+        "capabilityFingerprint": capability,
+    }  # fmt: skip
+    if bound != wanted or event.get("idempotencyKey") != call.key:
         raise Illegal(f"the receipt of {call.key!r} is bound to another call", "effect_receipt_conflict")
 
 
@@ -183,7 +177,7 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
         _count_number(state, step)
     else:
         raise Illegal(f"step {step!r} has its answer already")
-    if again or is_recorded_value(step):
+    if again or (call is None and is_recorded_value(step)):
         return
     state.answers += 1
     state.metrics.steps_started += call is None and turn is None

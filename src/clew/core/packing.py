@@ -33,11 +33,10 @@ class CallBook(Book[CallState]):
     def get(self, name: str) -> CallState | None:
         """The call of this step, or None."""
         book: Any = self
-        while name not in book._page:
-            book = book._beneath
+        while (entry := book._page.get(name)) is None:
+            book = None if name in book._page else book._beneath
             if book is None:
                 return None
-        entry = book._page[name]
         return unpack(self._run_id, name, entry) if type(entry) is bytes else entry
 
     def fork(self) -> "CallBook":
@@ -67,7 +66,7 @@ def pack(run_id: str, call: CallState) -> bytes | None:
             return None
         return _encode(
             (
-                call.call_id, call.tool, call.turn_id, asked, call.position, call.redacted, number, call.attempt,
+                call.call_id, call.tool, call.turn_id, asked, call.position, number, call.attempt,
                 call.status, call.started_ms, call.since_ms, call.persistence,
                 answer.position, answer.is_error, answer.blob,
             )
@@ -80,7 +79,7 @@ def pack(run_id: str, call: CallState) -> bytes | None:
 def unpack(run_id: str, step_id: str, packed: bytes) -> CallState:
     """The call as it was."""
     (
-        call_id, tool, turn_id, asked, position, redacted, number, attempt,
+        call_id, tool, turn_id, asked, position, number, attempt,
         status, started_ms, since_ms, persistence, *answer,
     ) = _decode(packed)  # fmt: skip
     return CallState(
@@ -91,7 +90,6 @@ def unpack(run_id: str, step_id: str, packed: bytes) -> CallState:
         turn_id=turn_id,
         fingerprint=asked.hex(),
         position=position,
-        redacted=redacted,
         capability=_capabilities[number],
         attempt=attempt,
         status=status,

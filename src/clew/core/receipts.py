@@ -1,4 +1,4 @@
-"""What is known of each attempt of a call: receipts, their order, and what they are bound to. Knows no journal."""
+"""What is known of each attempt of a call: receipts and their order. Knows no journal, nor what they are bound to."""
 
 from typing import Any, Final, Literal
 
@@ -29,20 +29,6 @@ class EffectReceipt(msgspec.Struct, frozen=True, rename="camel"):
     attempt: int
     status: ReceiptStatus
     review: dict[str, Any] | None = None
-
-
-class Binding(msgspec.Struct, frozen=True, rename="camel"):
-    """What a receipt is bound to, so that it can never speak for another call (version 1)."""
-
-    version: Literal[1]
-    run_id: str
-    turn_id: str
-    agent: str
-    step_id: str
-    call_id: str
-    tool: str
-    arguments_fingerprint: str
-    capability_fingerprint: str
 
 
 def may_follow(status: str, following: str) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from clew.core.calls import CallState
+from clew.core.canon import fingerprint
 from clew.core.capability import Capability
 from clew.core.compose import Close, Move, Saying
 from clew.core.outcome import Outcome
@@ -68,17 +69,20 @@ def rechecks(gate: Gate, plan: ResumePlan | None) -> Iterator[tuple[Ticket, Walk
         if gate.closing is not None and gate.closing.reason in _FROM_OUTSIDE:
             return
         call = state.calls.get(step.step_id)
-        if call is None or call.redacted:
-            continue
-        yield _recheck(gate, call)
+        asked = None if call is None else _recheck(gate, call)
+        if asked is not None:
+            yield asked
 
 
-def _recheck(gate: Gate, call: CallState) -> tuple[Ticket, Walking]:
+def _recheck(gate: Gate, call: CallState) -> tuple[Ticket, Walking] | None:
+    """The walk that asks after a call; None when the arguments that its probe would be given are not the true ones."""
     tool = gate.tools[call.tool]
     capability: Capability = call.capability or tool.capability
     facts = facts_of(gate.journal.state.run_id, call, capability)
-    record = gate.store.record_at(gate.journal.state.run_id, call.position)
-    ticket = Ticket(tool, facts, {}, record.payload["event"]["args"])
+    arguments = gate.store.record_at(gate.journal.state.run_id, call.position).payload["event"].get("args")
+    if fingerprint(arguments) != call.fingerprint:
+        return None
+    ticket = Ticket(tool, facts, {}, arguments)
     return ticket, recorded_walk(tool, facts, call, doubt_ms=call.started_ms).recheck()
 
 

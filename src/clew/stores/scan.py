@@ -59,7 +59,8 @@ class JournalReading:
     def __iter__(self) -> Iterator[tuple[Record, int]]:
         seen, settled = (-1, b""), False
         for _ in range(_LOOKS):
-            yield from self._good_lines()
+            for portion in self._good_lines():
+                yield from portion
             if not self._why and not self._unterminated:
                 seen, settled = (self._at, b""), True
                 break
@@ -75,15 +76,19 @@ class JournalReading:
         assert self._tail is not None, "read to the last record first"
         return self._tail
 
-    def _good_lines(self) -> Iterator[tuple[Record, int]]:
-        """Records up to the first bad line or the end; leaves the place and what is wrong there behind."""
+    def _good_lines(self) -> Iterator[list[tuple[Record, int]]]:
+        """Records in portions, up to the first bad line or the end; leaves the place and what is wrong there behind."""
         rest, self._why = b"", ""
         pieces = self._after_missing_lf()
         try:
             for piece in pieces:
-                whole, rest = _whole_lines(rest, piece)
-                for lines in _few(whole):
+                begun = piece.find(b"\n") + 1 if rest else 0
+                if begun:
+                    yield from self._fed(rest + piece[:begun])
+                end = piece.rfind(b"\n", begun) + 1 or begun
+                for lines in _few(piece, begun, end):
                     yield from self._fed(lines)
+                rest = piece[end:] if end else rest + piece
                 if len(rest) > MAX_APPEND:
                     raise BadLine(f"it is longer than {MAX_APPEND} bytes")
             if rest:
@@ -91,11 +96,11 @@ class JournalReading:
                 self._at += len(rest)
                 self._unterminated = True
                 self._follow_leg(record)
-                yield record, at
+                yield [(record, at)]
         except BadLine as bad:
             self._why = bad.why
 
-    def _fed(self, whole: bytes) -> Iterator[tuple[Record, int]]:
+    def _fed(self, whole: bytes) -> Iterator[list[tuple[Record, int]]]:
         """The records of whole lines, read together where that is possible, each with its place."""
         lines = whole.split(b"\n")[:-1]
         before, bad = self._lines.sequence, None
@@ -108,13 +113,18 @@ class JournalReading:
                 records.extend(map(self._lines.feed, lines))
         except BadLine as fault:
             bad = fault
-        for record, line in zip(records[: self._lines.sequence - before], lines, strict=False):
-            # A text may be written out in escapes, so a line with one is looked at too.
-            if record.kind != "event" or b"leg_ended" in line or b"\\u" in line:
+        del records[self._lines.sequence - before :]
+        placed, at = [], self._at
+        for record, line in zip(records, lines, strict=False):
+            if record.kind != "event":
                 self._follow_leg(record)
-            at = self._at
-            self._at = at + len(line) + 1
-            yield record, at
+            placed.append((record, at))
+            at += len(line) + 1
+        if records:
+            # Behind what ends a leg only the next leg may begin, so of events the last one is enough.
+            self._follow_leg(records[-1])
+        self._at = at
+        yield placed
         if bad is not None:
             raise bad
 
@@ -185,19 +195,12 @@ def _ends_leg(record: Record) -> bool:
     return type(event) is dict and event.get("type") == "leg_ended"
 
 
-def _whole_lines(rest: bytes, piece: bytes) -> tuple[bytes, bytes]:
-    """Whole lines, the last with its LF, and what is behind them."""
-    end = piece.rfind(b"\n") + 1
-    return (rest + piece[:end], piece[end:]) if end else (b"", rest + piece)
-
-
-def _few(whole: bytes) -> Iterator[bytes]:
-    """Whole lines in portions that the processor's cache holds while they are decoded, compared and folded."""
-    at = 0
-    while at < len(whole):
-        end = whole.rfind(b"\n", at, at + _PORTION) + 1 or whole.index(b"\n", at) + 1
-        yield whole[at:end]
-        at = end
+def _few(piece: bytes, at: int, end: int) -> Iterator[bytes]:
+    """Whole lines between two places, in portions that the processor's cache holds while they are read and folded."""
+    while at < end:
+        behind = piece.rfind(b"\n", at, min(at + _PORTION, end)) + 1 or piece.index(b"\n", at) + 1
+        yield piece[at:behind]
+        at = behind
 
 
 def place_of_repeated(batch: Batch, source: Source, following: int) -> int:

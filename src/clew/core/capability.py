@@ -1,6 +1,6 @@
 """What a tool's effect is and what may therefore happen after a crash. Declared values, resolved values, no tools."""
 
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -15,7 +15,7 @@ _WORDS: Final = {"effect": get_args(Effect), "replay": get_args(Replay)}
 _REPLAY_STRICTNESS: Final = {"safe": 0, "idempotent": 1, "unknown": 2, "unsafe": 3}
 
 
-class Capability(msgspec.Struct, frozen=True, omit_defaults=False):
+class Capability(msgspec.Struct, frozen=True, omit_defaults=False, dict=True):
     """A resolved capability, all nine members as on disk.
 
     Source:
@@ -62,12 +62,11 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=False):
 
     def fingerprint(self) -> str:
         """SHA-256 of the canonical form, as a receipt's binding carries it."""
-        return _fingerprint(self)
+        return self._fingerprint
 
-
-@lru_cache(maxsize=1024)
-def _fingerprint(capability: Capability) -> str:
-    return fingerprint(capability.as_json())
+    @cached_property
+    def _fingerprint(self) -> str:
+        return fingerprint(self.as_json())
 
 
 def resolve(tool: str, effect: str = "", replay: str = "", *, builtin: bool = False) -> Capability:

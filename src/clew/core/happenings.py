@@ -54,12 +54,6 @@ def _check_key(call: CallState, event: Event) -> None:
         raise Illegal(f"{event['type']} of {call.key!r} carries the key {event.get('idempotencyKey')!r}")
 
 
-def _put(state: RunState, call: CallState) -> None:
-    state.calls.put(call.step_id, call)
-    if call.answer is not None:
-        state.pending.strike(call.step_id)
-
-
 def _must_run(state: RunState, what: str) -> None:
     if state.operation is None or state.operation.state != "running":
         raise Illegal(f"{what} while the operation is {state.state}")
@@ -113,7 +107,8 @@ def _count_call(state: RunState, call_id: str) -> None:
 
 
 def _capability(state: RunState, event: Event, record: Record, position: int) -> None:
-    _put(state, calls.resolved(_call_of(state, event), event))
+    call = _call_of(state, event)
+    state.calls.put(call.step_id, calls.resolved(call, event))
 
 
 def _receipt(state: RunState, event: Event, record: Record, position: int) -> None:
@@ -135,7 +130,7 @@ def _attempt(state: RunState, event: Event, record: Record, position: int) -> No
 def _received(state: RunState, call: CallState, attempt: int, event: Event, record: Record) -> None:
     if event.get("status") == "started":
         _must_run(state, "a start")
-    _put(state, calls.received(call, attempt, event, parse_ms(record.timestamp) or 0))
+    state.calls.put(call.step_id, calls.received(call, attempt, event, parse_ms(record.timestamp) or 0))
 
 
 def _check_binding(state: RunState, call: CallState, event: Event) -> None:
@@ -169,7 +164,8 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
     call, turn = state.calls.get(step), state.turns.get(step)
     again = call is not None and call.answer is not None
     if call is not None:
-        _put(state, calls.answered(call, answer))
+        state.calls.put(step, calls.answered(call, answer))
+        state.pending.strike(step)
     elif turn is not None and turn.answer is None:
         state.turns.put(step, msgspec.structs.replace(turn, answer=answer))
     elif turn is None and state.steps.get(step) is None:
@@ -216,7 +212,7 @@ def _review(state: RunState, event: Event, record: Record, position: int) -> Non
     )
     state.reviews.put(review_id, call.step_id)
     state.numbers.put("review", (state.numbers.get("review") or 0) + 1)
-    _put(state, calls.reviewed(call, _whole(event, "attempt"), review))
+    state.calls.put(call.step_id, calls.reviewed(call, _whole(event, "attempt"), review))
 
 
 def _agent_start(state: RunState, event: Event, record: Record, position: int) -> None:

@@ -21,11 +21,11 @@ class Book(Generic[V]):
     def get(self, name: str) -> V | None:
         """The entry, or None when there is none or it was struck out."""
         book = self
-        while name not in book._page:
-            if book._beneath is None:
+        while (entry := book._page.get(name)) is None:
+            if name in book._page or book._beneath is None:
                 return None
             book = book._beneath
-        return book._page[name]
+        return entry
 
     def put(self, name: str, entry: V) -> None:
         """Enter or replace."""

@@ -32,11 +32,7 @@ class CallBook(Book[CallState]):
 
     def get(self, name: str) -> CallState | None:
         """The call of this step, or None."""
-        book: Any = self
-        while (entry := book._page.get(name)) is None:
-            book = None if name in book._page else book._beneath
-            if book is None:
-                return None
+        entry: Any = super().get(name)
         return unpack(self._run_id, name, entry) if type(entry) is bytes else entry
 
     def fork(self) -> "CallBook":

@@ -9,7 +9,7 @@ import pytest
 
 import clew
 from clew.core.records import Kind
-from docs import commands, generate
+from docs import commands, generate, rooms
 from tests.house.tree import ROOT, Module, module, modules
 
 COMMANDS = ("run", "ls", "show", "resume", "settle", "abort", "pause", "verify", "unlock", "doctor")
@@ -52,6 +52,11 @@ def event_types(source: Module) -> set[str]:
 def planted(**files: str) -> generate.Source:
     texts = {"errors.py": FAMILIES, **{f"{name}.py": text for name, text in files.items()}}
     return generate.understand({place: ast.parse(text) for place, text in texts.items()})
+
+
+def test_the_page_of_the_rooms_is_the_source() -> None:
+    """Who reads the code for the first time is led by it, to rooms and modules that are there."""
+    assert rooms.page() == text_of("architecture.md")
 
 
 def test_every_command_is_documented() -> None:

@@ -64,7 +64,7 @@ GROUPS = (
     Group("T", "Invariant checker", 222, WHOLE_LIFE),
     Group("U", "Replay kit and projection", 234, LATER_YET),
     Group("V", "Trace redaction", 238, WHOLE_LIFE),
-    Group("W", "Lifecycle extensions", 241, WHOLE_LIFE),
+    Group("W", "Lifecycle extensions", 241, DUE),
     Group("X", "Child runs, protocol, Python", 245, LATER_YET),
 )
 

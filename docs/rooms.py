@@ -61,6 +61,7 @@ WAY = {
     "arguments become JSON with a fingerprint": "runtime/admission.py core/jsonable.py core/canon.py",
     "a call that is recorded is found again": "runtime/claims.py",
     "may it start? limits, policy": "runtime/gate.py core/budget.py",
+    "extensions of the home may say no": "runtime/lifecycle.py runtime/hearing.py",
     "the proposal and `started` are one append": "core/effect.py core/compose.py core/codec.py disk/append.py",
     "the tool runs": "runtime/drivers.py runtime/bodies.py",
     "its answer and `committed` are one append; or it is in doubt, and its probe is asked": "core/effect.py",

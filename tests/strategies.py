@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from clew.core import events
 from clew.core.calls import CallState
 from clew.core.compose import Move, Saying
+from clew.core.extensions import extension_lifecycle
 from clew.core.records import Record
 from clew.core.state import RunState
 from clew.core.times import parse_ms
@@ -132,6 +133,7 @@ def _running(state: RunState) -> Iterator[Deed]:
     yield from _asking(state, number)
     yield from _turns(state)
     yield "step", [events.step_output(f"plan-{len(state.steps) + 1}", "1")]
+    yield "an extension is told", [extension_lifecycle("guard", "1.0", "before-model", "succeeded", 1)]
     yield "pauses", paused()
     yield "aborts", [Move("REQUEST_ABORT", "asked")]
     if not state.unsettled() and state.agent_end is None:

@@ -23,6 +23,7 @@ from clew.errors import (
     ToolError,
     UsageError,
 )
+from clew.runtime.extensions import Extension
 from clew.runtime.home import Home
 from clew.runtime.logs import LogContext
 from clew.runtime.reviewing import Said
@@ -41,6 +42,7 @@ __all__ = [
     "DidNotHappen",
     "DurableOperation",
     "EffectReceipt",
+    "Extension",
     "Failed",
     "FileRunStore",
     "GiveUp",

@@ -10,6 +10,7 @@ from clew.core.answers import Answer, beside
 from clew.core.capability import resolve
 from clew.core.compose import Move
 from clew.core.events import Event
+from clew.core.extensions import extension_lifecycle
 from clew.core.happenings import HAPPENINGS, is_recorded_value
 from clew.errors import Corrupt
 from tests.histories import (
@@ -88,6 +89,7 @@ TEMPLATES: dict[str, Callable[[], tuple[Scribe, Event]]] = {
     "approval_resolved": lambda: (run([approval(CALL)]), decided()),
     "leg_ended": lambda: (run(), events.leg_ended(1)),
     "control": lambda: (run(), events.control("k1", "f", "accepted")),
+    "extension_lifecycle": lambda: (run(), extension_lifecycle("guard", "1.0", "before-model", "succeeded", 3)),
 }
 OPTIONAL = {"agent", "isError", "usage", "runId", "args", "previousReceiptId", "evidence", "resultRecorded", "reviewId"}
 OPTIONAL_OF = {

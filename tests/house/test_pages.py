@@ -166,6 +166,22 @@ def test_the_agent_on_the_page_on_agents_is_told_what_the_page_says(tmp_path: Pa
     ] == ast.literal_eval(done.stdout)
 
 
+def test_the_home_on_the_page_on_extensions_says_what_it_must(tmp_path: Path) -> None:
+    """A reader copies a guard from it; one that did not deny would look exactly the same."""
+    (tmp_path / "guarded.py").write_text(blocks("docs/extensions.md")[0], "utf-8")
+
+    done = run_here(tmp_path, "guarded.py")
+
+    assert ("", 0) == (done.stderr, done.returncode)
+    assert [
+        "pay committed True",
+        "extension payment-limits: payments above 100 need the other desk",
+        "payment-limits before-tool succeeded 1 False",
+        "notes after-tool succeeded 1 False",
+        "payment-limits before-tool succeeded 1 True",
+    ] == done.stdout.splitlines()
+
+
 def test_the_calls_on_the_page_of_tools_are_those_of_the_toolkit() -> None:
     """Names and what is taken when left out are read there and typed."""
     page = (ROOT / "docs" / "tools.md").read_text("utf-8")

@@ -497,3 +497,20 @@ def test_a_format_that_names_the_attributes_fits_every_line(log: Kept) -> None:
     lines = [log.format(line) for line in log.lines if line.name == USERS.name]
 
     assert [f"{RUN} pay-1 c1#1 plain 1", "  #0 done"] == lines
+
+
+def test_a_guard_that_failed_is_a_warning_and_one_that_did_not_is_silent(log: Kept) -> None:
+    """W50: calls that are denied because somebody's code is broken must reach whoever watches."""
+    bank = Bank()
+
+    def broken(payload: Any) -> None:
+        raise ValueError(SECRET)
+
+    extension = clew.Extension("guard", "1.0", before_tool=broken, after_tool=lambda payload: None)
+    home, _ = mortal_home(extensions=[extension], trusted={"guard": []})
+
+    home.run_sync(payer(bank.tool(), "1"), run_id=RUN)
+
+    assert [f"run {RUN}: extension guard failed at before-tool; the call is denied"] == [
+        line.getMessage() for line in log.said("extension")
+    ]

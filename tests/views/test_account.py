@@ -104,3 +104,28 @@ def test_what_an_aborted_run_had_started_stays_listed() -> None:
     lines = started_lines([effect()])
 
     assert ["  pay-1  pay order=1042 cents=4200: started, no answer"] == lines
+
+
+def test_each_extension_is_a_line_with_what_it_denied_and_what_went_wrong() -> None:
+    """An operator must see that a guard failed closed, and which one."""
+    guard = {"extensionId": "guard", "extensionVersion": "1.0", "event": "before-tool", "durationMs": 3}
+    receipts = [
+        {**guard, "status": "succeeded", "count": 3},
+        {**guard, "status": "succeeded", "count": 1, "denied": True},
+        {**guard, "status": "timed_out", "count": 2, "denied": True, "error": "no answer within 1 s"},
+        {
+            **guard,
+            "extensionId": "watch",
+            "event": "after-tool",
+            "status": "failed",
+            "count": 1,
+            "error": "OSError: no",
+        },
+    ]
+
+    lines = page(snapshot(extensions=receipts))
+
+    assert [
+        "  told     guard 1.0: 6 times, 3 denied, 2 too late; last error: no answer within 1 s",
+        "           watch 1.0: 1 time, 1 failed; last error: OSError: no",
+    ] == [line for line in lines if "1.0" in line]

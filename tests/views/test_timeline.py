@@ -131,6 +131,18 @@ def test_an_event_that_is_none_is_named_by_its_kind() -> None:
         ({"type": "turn_end", "usage": "unmeasured"}, "the model answered; usage not reported"),
         ({"type": "turn_end", "turnId": "turn-1", "tokens": 12}, "the model answered; tokens=12"),
         ({"type": "policy_denied", "reason": "too much"}, "denied by the policy: too much"),
+        (
+            {
+                "type": "extension_lifecycle",
+                "extensionId": "guard",
+                "extensionVersion": "1.0",
+                "lifecycle": "before-tool",
+                "status": "timed_out",
+                "error": "no answer",
+                "denied": True,
+            },
+            "extension guard 1.0 took too long at before-tool and denied: no answer",
+        ),
         ({"type": "control", "state": "applied"}, "command applied"),
         (
             {"type": "control", "state": "accepted", "command": {"type": "pause", "by": "ann", "reason": "lunch"}},

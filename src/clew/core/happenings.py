@@ -8,6 +8,7 @@ import msgspec
 from clew.core import calls
 from clew.core.calls import AnswerRef, CallState, Illegal
 from clew.core.events import AGENT
+from clew.core.extensions import count_receipt
 from clew.core.ids import effect_key
 from clew.core.records import Record
 from clew.core.review import Review
@@ -293,6 +294,10 @@ def _control(state: RunState, event: Event, record: Record, position: int) -> No
     state.controls.put(name, event)
 
 
+def _extension(state: RunState, event: Event, record: Record, position: int) -> None:
+    count_receipt(state.extensions, event)
+
+
 HAPPENINGS: Final[dict[str, Callable[[RunState, Event, Record, int], None]]] = {
     "tool_call": _tool_call,
     "capability_resolved": _capability,
@@ -308,4 +313,5 @@ HAPPENINGS: Final[dict[str, Callable[[RunState, Event, Record, int], None]]] = {
     "approval_resolved": _approval_resolved,
     "leg_ended": _leg_ended,
     "control": _control,
+    "extension_lifecycle": _extension,
 }

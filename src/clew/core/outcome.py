@@ -5,6 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.calls import CallState
+from clew.core.extensions import receipt_rows
 from clew.core.state import RunState
 from clew.core.times import format_ms
 
@@ -72,7 +73,7 @@ def closing_payload(state: RunState, outcome: Outcome) -> dict[str, Any]:
         "evaluation": no_evaluation(),
         "releaseReadiness": readiness(outcome),
         "artifacts": [],
-        "extensions": [],
+        "extensions": receipt_rows(state.extensions),
     }
 
 

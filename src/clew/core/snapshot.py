@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from clew.core.extensions import receipt_rows
 from clew.core.operation import DurableOperation
 from clew.core.outcome import effect_row, exit_code, no_evaluation, outcome_now, readiness
 from clew.core.resume import Facts, is_resumable
@@ -44,7 +45,7 @@ def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict
         "trace": [],
         "checkpoints": [],
         "artifacts": [],
-        "extensions": [],
+        "extensions": receipt_rows(state.extensions),
         "resumable": is_resumable(state, facts),
         "review": [effect_row(call) for call in state.unsettled()],
         "effects": [],

@@ -12,6 +12,7 @@ import msgspec
 from clew.core.book import Book
 from clew.core.calls import AnswerRef, CallState, Illegal
 from clew.core.chain import genesis
+from clew.core.extensions import Receipts
 from clew.core.legs import Leg
 from clew.core.metrics import RunMetrics
 from clew.core.operation import DurableOperation
@@ -76,9 +77,9 @@ class RunState:
 
     __slots__ = (
         "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "clock_stepped",
-        "controls", "finish", "last_append", "last_time", "legs", "metrics", "numbers", "operation", "own", "pause",
-        "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "theirs", "trace_sequence",
-        "turns",
+        "controls", "extensions", "finish", "last_append", "last_time", "legs", "metrics", "numbers", "operation",
+        "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "theirs",
+        "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -103,6 +104,7 @@ class RunState:
         self.approvals: Book[ApprovalState] = Book()
         self.reviews: Book[str] = Book()
         self.controls: Book[dict[str, Any]] = Book()
+        self.extensions: Book[Receipts] = Book()
         self.numbers: Book[int] = Book()
         self.answers = 0
         self.agent_end: dict[str, Any] | None = None
@@ -119,6 +121,7 @@ class RunState:
         fork.calls, fork.pending, fork.steps = self.calls.fork(), self.pending.fork(), self.steps.fork()
         fork.turns, fork.approvals, fork.reviews = self.turns.fork(), self.approvals.fork(), self.reviews.fork()
         fork.controls, fork.numbers = self.controls.fork(), self.numbers.fork()
+        fork.extensions = self.extensions.fork()
         fork.metrics, fork.theirs = copy(self.metrics), self.theirs
         return fork
 
@@ -133,6 +136,7 @@ class RunState:
         self.approvals.merge(fork.approvals)
         self.reviews.merge(fork.reviews)
         self.controls.merge(fork.controls)
+        self.extensions.merge(fork.extensions)
         self.numbers.merge(fork.numbers)
         self.metrics, self.theirs = copy(fork.metrics), fork.theirs
 

@@ -12,6 +12,7 @@ from clew.core.needs import (
     Cancelled,
     Closing,
     End,
+    Halt,
     Interrupted,
     Need,
     Now,
@@ -43,7 +44,8 @@ def _known_end(ticket: Ticket) -> End | None:
 def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
     """Needs that take no time worth awaiting."""
     if isinstance(need, Ask):
-        return gate.decide(ticket, need.attempt, again=need.again)
+        decision = gate.decide(ticket, need.attempt, again=need.again)
+        return decision if gate.extensions is None else gate.extensions.before_tool(ticket, need.attempt, decision)
     assert isinstance(need, Now)
     return gate.journal.clock.now_ms()
 
@@ -75,6 +77,8 @@ def pass_sync(gate: Gate, ticket: Ticket) -> Any:
         with gate.flight(ticket):
             end, met = drive_sync(gate, ticket, ticket.walk.run())
             gate.note(end)
+            if gate.extensions is not None:
+                gate.extensions.after_tool(ticket, end)
     if isinstance(end, Interrupted):
         _give_back(gate, ticket)
         raise met or KeyboardInterrupt
@@ -99,6 +103,9 @@ def drive_sync(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, BaseExce
                 raise
             met = interrupt
             reply = _STOPPED if isinstance(need, Probe) else isinstance(need, Wait)
+            if isinstance(need, Ask):
+                # Who was interrupted has not agreed.
+                reply = Halt("interrupted")
         if isinstance(reply, Cancelled):
             met = met or KeyboardInterrupt()
 
@@ -158,6 +165,8 @@ async def pass_async(gate: Gate, ticket: Ticket) -> Any:
         with gate.flight(ticket):
             end, met = await drive_async(gate, ticket, ticket.walk.run())
             gate.note(end)
+            if gate.extensions is not None:
+                met = await gate.extensions.after_tool_on_loop(ticket, end) or met
     if isinstance(end, Interrupted) or met is not None:
         _give_back(gate, ticket)
         raise met or asyncio.CancelledError
@@ -205,6 +214,9 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
         saved = SYNCS.submit(lambda: gate.save(need.data))
         met = await through(saved)
         return saved.result(), met
+    if gate.extensions is not None and isinstance(need, Ask):
+        decision = gate.decide(ticket, need.attempt, again=need.again)
+        return await gate.extensions.before_tool_on_loop(ticket, need.attempt, decision)
     return _at_once(gate, ticket, need), None
 
 

@@ -1,6 +1,6 @@
 """The one door every call passes: it admits, judges by the plan, drives the walk, and closes when an effect is open."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from clew.core import needs
@@ -9,7 +9,9 @@ from clew.core.needs import Allow, Answered, Closing, Deny, End, GaveUp, Halt
 from clew.errors import Stop
 from clew.runtime.admission import Admission
 from clew.runtime.bodies import MESSAGE_CHARS, text_of
+from clew.runtime.extensions import Extension
 from clew.runtime.journal import Journal
+from clew.runtime.lifecycle import Lifecycle
 from clew.runtime.tickets import Ticket, deliver
 from clew.runtime.tools import Agent, Call
 from clew.stores.base import BlobStore, Processes, RunStore, Workspace
@@ -24,13 +26,14 @@ class Gate(Admission):
 
     def __init__(
         self, journal: Journal, agent: Agent, *, store: RunStore, blobs: BlobStore, budget: RunBudget,
-        workspace: Workspace, processes: Processes,
+        workspace: Workspace, processes: Processes, extensions: Sequence[Extension] = (),
     ) -> None:  # fmt: skip
         super().__init__(journal, agent, store=store, blobs=blobs, processes=processes)
         self.budget = budget
         self.workspace = workspace
         self.late: list[tuple[Ticket, int, needs.Outcome]] = []
         self._proposed = journal.state.metrics.tool_calls
+        self.extensions = Lifecycle(extensions, journal, self.redactor, agent.name) if extensions else None
         self._since_s = journal.clock.monotonic_s()
 
     # What drivers ask.

@@ -1,7 +1,7 @@
 """A home: the folder where runs live, and every deed on them. The only place that names concrete stores."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from clew.runtime.checkup import check_up
 from clew.runtime.clock import Clock, SystemClock, day_text
 from clew.runtime.desk import Desk
 from clew.runtime.ensuring import born_meanwhile, ended_meanwhile, existing
+from clew.runtime.extensions import Extension, load
 from clew.runtime.finding import FOLDER, find_home, require_home
 from clew.runtime.journal import Watcher
 from clew.runtime.live import LegEnd, live_sync
@@ -49,6 +50,12 @@ class Home(Desk):
         takeover: `refuse`: a run whose owner died is `Held` until an operator acts. `proven`: a standing order to go
             on where the owner is provably gone; it is journaled. `operator`: this is the operator's act.
         workspace: The folder that workspace tools may touch; the home's parent when left out.
+        extensions: Code that looks on while its runs go, and may deny; each must be trusted.
+        trusted: The trust list: to the id of each extension the capabilities that are granted to it.
+
+    Raises:
+        UsageError: `invalid_takeover`, `extension_invalid`, `extension_duplicate`.
+        Refused: `extension_not_trusted`, `extension_capability_denied`.
 
     Source:
         DESIGN §6.
@@ -57,6 +64,7 @@ class Home(Desk):
     def __init__(
         self, path: str | Path | None = None, *, takeover: Takeover = "refuse", workspace: str | Path | None = None,
         store: RunStore | None = None, blobs: BlobStore | None = None, clock: Clock | None = None,
+        extensions: Sequence[Extension] = (), trusted: Mapping[str, Collection[str]] | None = None,
     ) -> None:  # fmt: skip
         if takeover not in ("refuse", "proven", "operator"):
             raise UsageError(
@@ -64,6 +72,7 @@ class Home(Desk):
                 code="invalid_takeover",
                 next="Say takeover='proven' to go on after provably dead owners, or leave it out.",
             )
+        loaded = load(extensions, trusted)
         # Absolute from the beginning, for tools may change the current folder.
         self.path = (Path(path) if path is not None else find_home() or Path(FOLDER)).absolute()
         self._in_files = store is None
@@ -78,15 +87,18 @@ class Home(Desk):
             takeover=takeover,
             workspaces=lambda root: FileWorkspace(Path(root), home=self.path),
             processes=LocalProcesses((clock or SystemClock()).monotonic_s),
+            extensions=loaded,
         )
         super().__init__(parts)
 
     @classmethod
     def memory(
-        cls, *, takeover: Takeover = "proven", workspace: str | Path | None = None, clock: Clock | None = None
-    ) -> "Home":
+        cls, *, takeover: Takeover = "proven", workspace: str | Path | None = None, clock: Clock | None = None,
+        extensions: Sequence[Extension] = (), trusted: Mapping[str, Collection[str]] | None = None,
+    ) -> "Home":  # fmt: skip
         """A home that lives as long as this process, for tests. Its workspace is a real folder: the current one."""
         kept: dict[str, Any] = {"store": MemoryRunStore(), "blobs": MemoryBlobStore(), "clock": clock}
+        kept |= {"extensions": extensions, "trusted": trusted}
         return cls(FOLDER, takeover=takeover, workspace=workspace, **kept)
 
     @property

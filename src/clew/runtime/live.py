@@ -153,7 +153,8 @@ def _end_sync(gate: Gate, control: Control, ended: Ended, policy: Policy) -> Non
     drive_sync(gate, NOBODY, late_returns(gate))
     _steer_sync(gate, control)
     try:
-        gate.journal.append(end_sayings(gate, ended, policy))
+        sayings = end_sayings(gate, ended, policy)
+        gate.journal.append(sayings if gate.extensions is None else gate.extensions.last_sayings(sayings))
     except Refused as fault:
         gate.journal.append(end_sayings(gate, too_much(gate, fault), policy))
 

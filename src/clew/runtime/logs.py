@@ -219,6 +219,16 @@ def _denied(record: Record, event: Mapping[str, Any]) -> None:
     _EFFECT.info("run %s: the policy denied a call", record.run_id, extra=fields(record.run_id))
 
 
+def _told(record: Record, event: Mapping[str, Any]) -> None:
+    if event["status"] == "succeeded":
+        return
+    _RUN.warning(
+        "run %s: extension %s %s at %s%s", record.run_id, event["extensionId"],
+        "took too long" if event["status"] == "timed_out" else "failed", event["lifecycle"],
+        "; the call is denied" if event.get("denied") else "", extra=fields(record.run_id),
+    )  # fmt: skip
+
+
 def _commanded(record: Record, event: Mapping[str, Any]) -> None:
     _RUN.info(
         "run %s: command %s is %s", record.run_id, event.get("controlId"), event.get("state"),
@@ -231,5 +241,5 @@ _KINDS: Final[dict[str, Callable[[Record, Mapping[str, Any]], None]]] = {
 }  # fmt: skip
 _EVENTS: Final[dict[str, Callable[[Record, Mapping[str, Any]], None]]] = {
     "effect_receipt": _received, "tool_attempt": _received, "effect_review": _reviewed, "leg_ended": _leg_ended,
-    "policy_denied": _denied, "control": _commanded,
+    "policy_denied": _denied, "control": _commanded, "extension_lifecycle": _told,
 }  # fmt: skip

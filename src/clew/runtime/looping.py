@@ -190,7 +190,11 @@ async def _end_async(gate: Gate, control: Control, ended: Ended, policy: Policy)
     _, met = await drive_async(gate, NOBODY, late_returns(gate))
     struck = await _steer_async(gate, control)
     try:
-        late = await gate.journal.append_from_loop(end_sayings(gate, ended, policy))
+        sayings = end_sayings(gate, ended, policy)
+        if gate.extensions is not None:
+            sayings, told = await gate.extensions.last_sayings_on_loop(sayings)
+            met = met or told
+        late = await gate.journal.append_from_loop(sayings)
     except Refused as fault:
         late = await gate.journal.append_from_loop(end_sayings(gate, too_much(gate, fault), policy))
     return met or struck or late

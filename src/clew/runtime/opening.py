@@ -19,6 +19,7 @@ from clew.core.state import RunState
 from clew.errors import Refused
 from clew.runtime.clock import Clock
 from clew.runtime.ending import publish
+from clew.runtime.extensions import Extension
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
 from clew.runtime.living import alive, not_over
@@ -40,6 +41,7 @@ class HomeParts(msgspec.Struct, frozen=True):
     takeover: Takeover
     workspaces: Callable[[str], Workspace]
     processes: Processes
+    extensions: tuple[Extension, ...] = ()
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -104,6 +106,7 @@ def _gate(place: HomeParts, journal: Journal, agent: Agent, budget: RunBudget) -
             budget=budget,
             workspace=workspace,
             processes=place.processes,
+            extensions=place.extensions,
         )
     except BaseException:
         end_leg(journal)

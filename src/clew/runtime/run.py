@@ -142,6 +142,8 @@ class Run(_Recorded):
         ticket = admit_turn(gate, request)
         if ticket.replay is not None:
             return ticket.replay.value
+        if gate.extensions is not None:
+            await gate.extensions.before_model_on_loop(ticket.turn_id, ticket.fingerprint, request)
         await self._write(lambda: [ticket.start()])
         try:
             turn = heard(gate, await _asked(ask, request))
@@ -213,6 +215,8 @@ class SyncRun(_Recorded):
         ticket = admit_turn(gate, request)
         if ticket.replay is not None:
             return ticket.replay.value
+        if gate.extensions is not None:
+            gate.extensions.before_model(ticket.turn_id, ticket.fingerprint, request)
         self._write(lambda: [ticket.start()])
         try:
             turn: Turn = heard(gate, blocking(ask(request)))

@@ -27,6 +27,7 @@ def account_lines(snapshot: Facts, start: Facts, effects: Iterable[Facts], place
         ("so far", _metrics(snapshot["metrics"])),
         *(("leg" if not number else "", _leg(leg, when)) for number, leg in enumerate(snapshot["legs"])),
         *(("effects" if not number else "", text) for number, text in enumerate(_effects(effects))),
+        *(("told" if not number else "", text) for number, text in enumerate(_extensions(snapshot))),
         ("journal", f"{place} ({_integrity(snapshot['integrity'])})"),
     ]
     output = _output(snapshot)
@@ -61,6 +62,26 @@ def _effects(effects: Iterable[Facts]) -> list[str]:
     for effect in effects:
         counted[_sort(effect)] = counted.get(_sort(effect), 0) + 1
     return [", ".join(f"{count} {word}" for word, count in counted.items())] if counted else ["none"]
+
+
+def _extensions(snapshot: Facts) -> list[str]:
+    """Each extension once: how often it was told, how often it denied, and what went wrong with it."""
+    told: dict[str, list[Facts]] = {}
+    for receipt in snapshot.get("extensions", ()):
+        told.setdefault(f"{receipt['extensionId']} {receipt['extensionVersion']}", []).append(receipt)
+    return [f"{name}: {_receipts(found)}" for name, found in told.items()]
+
+
+def _receipts(found: Sequence[Facts]) -> str:
+    said = [count_text(sum(receipt["count"] for receipt in found), "time")]
+    sorts = {
+        "denied": [receipt for receipt in found if receipt.get("denied")],
+        "failed": [receipt for receipt in found if receipt["status"] == "failed"],
+        "too late": [receipt for receipt in found if receipt["status"] == "timed_out"],
+    }
+    said += [f"{sum(each['count'] for each in some)} {word}" for word, some in sorts.items() if some]
+    errors = [one_line(str(receipt["error"]), 300) for receipt in found if receipt.get("error")]
+    return ", ".join(said) + (f"; last error: {errors[-1]}" if errors else "")
 
 
 def _sort(effect: Facts) -> str:

@@ -242,6 +242,14 @@ def _control(event: Event) -> list[str]:
     return [one_line(f"{told}{reason}", 500)]
 
 
+def _extension(event: Event) -> list[str]:
+    ended = {"failed": "failed", "timed_out": "took too long"}.get(str(event.get("status")), "was told")
+    told = f"extension {event.get('extensionId')} {event.get('extensionVersion')} {ended} at {event.get('lifecycle')}"
+    denied = " and denied" if event.get("denied") is True else ""
+    error = f": {event['error']}" if event.get("error") else ""
+    return [one_line(f"{told}{denied}{error}", 500)]
+
+
 _EVENTS: Final[dict[str, Callable[[Event], list[str]]]] = {
     "tool_call": lambda event: [one_line(f"call {event.get('tool')} {arguments_text(event.get('args'), 300)}", 400)],
     "capability_resolved": _capability,
@@ -256,6 +264,7 @@ _EVENTS: Final[dict[str, Callable[[Event], list[str]]]] = {
     "agent_end": lambda event: [f"the agent returned {value_text(event.get('output'), 300)}"],
     "leg_ended": lambda event: [f"leg {event.get('leg')} ended"],
     "control": _control,
+    "extension_lifecycle": _extension,
     "error": lambda event: [one_line(f"error: {event.get('message')}", 500)],
     "approval_required": lambda event: [one_line(f"an approval is wanted for {event.get('tool')}", 300)],
     "approval_resolved": lambda event: [one_line(f"approval {event.get('decision')}", 300)],

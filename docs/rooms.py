@@ -20,6 +20,7 @@ ROOMS = {
     "views": "what eyes see, pure: the words that every face prints",
     "runtime": "the living run; it is given its stores, and only `home` names them",
     "toolkit": "tools that are ready to use",
+    "integrations": "one file for each outside framework, imported by whoever uses it",
     "testing": "for others' tests: kits that every store and every agent can be put to",
     "cli": "the command",
 }

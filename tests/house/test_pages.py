@@ -182,6 +182,27 @@ def test_the_home_on_the_page_on_extensions_says_what_it_must(tmp_path: Path) ->
     ] == done.stdout.splitlines()
 
 
+def test_the_run_on_the_page_on_extensions_is_told_to_opentelemetry(tmp_path: Path) -> None:
+    """With an SDK around it, as the reader's program has one."""
+    sdk = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+spans = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+trace.set_tracer_provider(provider)
+"""
+    print_them = "print(*(span.name for span in spans.get_finished_spans()), sep='|')"
+    (tmp_path / "spans.py").write_text(f"{sdk}\n{blocks('docs/extensions.md')[1]}\n{print_them}\n", "utf-8")
+
+    done = run_here(tmp_path, "spans.py")
+
+    assert ("", "chat|invoke_agent agent\n") == (done.stderr, done.stdout)
+
+
 def test_the_calls_on_the_page_of_tools_are_those_of_the_toolkit() -> None:
     """Names and what is taken when left out are read there and typed."""
     page = (ROOT / "docs" / "tools.md").read_text("utf-8")

@@ -406,6 +406,58 @@ def test_what_is_replayed_is_not_told_again(way: str) -> None:
     ]
 
 
+@ways
+@pytest.mark.parametrize(("good", "how"), [(True, ("UNSET", None)), (False, ("ERROR", "LookupError"))])
+def test_reading_again_after_a_death_is_a_span_without_a_beginning(way: str, good: bool, how: tuple[str, Any]) -> None:
+    """A free call of an earlier leg is done again under its old record: when it began this time is not known."""
+    scene, spans = Scene(), Spans()
+
+    def look() -> str:
+        if not good:
+            raise LookupError("nothing there")
+        return "seen"
+
+    tool = tool_of(way, look, effect="none")
+
+    def script(run: Any) -> Any:
+        with suppress(clew.ToolError):
+            yield run.call(tool)
+
+    agent = agent_of(way, script, tool)
+    with suppress(Crash, clew.Storage):
+        scene.run(agent, point=CrashPoint(2, 0), on_record=spans.telemetry())
+    scene.die()
+
+    scene.resume(agent, on_record=spans.telemetry())
+
+    call = spans.one("execute_tool look")
+    assert (how, False) == (spans.how(call.name), spans.said(call.name)["clew.start_recorded"])
+    assert call.start_time == call.end_time
+
+
+@ways
+def test_an_answer_that_must_not_be_kept_ends_its_call(way: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The receipt is the last record of a secret tool's call, so it is where its span ends, once."""
+    scene, spans = Scene(), Spans()
+
+    def token() -> str:
+        return SECRET
+
+    tool = tool_of(way, token, effect="external", secret=True)
+
+    def script(run: Any) -> Any:
+        yield run.call(tool)
+        scene.clock.advance(3)
+
+    scene.run(agent_of(way, script, tool), on_record=spans.telemetry())
+
+    said = spans.said("execute_tool token")
+    assert (("UNSET", None), "withheld", NOON_MS * 1_000_000) == (
+        spans.how("execute_tool token"), said["clew.persistence"], spans.one("execute_tool token").end_time,
+    )  # fmt: skip
+    assert [] == [line for line in caplog.records if line.name.startswith("opentelemetry")]
+
+
 def test_a_leg_whose_agent_nobody_can_name_has_no_name() -> None:
     """The record of a resume does not have it; it is not guessed."""
     scene, spans, broken = Scene(), Spans(), [True]

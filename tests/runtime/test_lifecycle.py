@@ -480,6 +480,23 @@ def test_a_run_that_failed_is_told_without_an_output(way: str) -> None:
 
 
 @ways
+def test_a_run_that_failed_for_an_output_too_large_is_told_so(way: str) -> None:
+    """Its first end could not be written; what was told is the one that was."""
+    watch = Listener()
+    scene = Watched(declared("watch", "run_finished", watch))
+
+    def script(run: Any) -> Any:
+        yield from ()
+        return "x" * (33 << 20)
+
+    scene.run(agent_of(way, script), on_error="fail")
+
+    assert [("failed", "agent_error", None)] == [
+        (each["state"], each["reason"], each["output"]) for each in watch.heard
+    ]
+
+
+@ways
 def test_a_pause_is_not_the_end(way: str) -> None:
     """A run that waits for a person has not finished."""
     watch = Listener()

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from clew.core.compose import Saying
 from clew.core.needs import Closing, GaveUp
 from clew.core.resume import ResumePlan
 from clew.core.state import RunState
@@ -153,10 +154,13 @@ def _end_sync(gate: Gate, control: Control, ended: Ended, policy: Policy) -> Non
     drive_sync(gate, NOBODY, late_returns(gate))
     _steer_sync(gate, control)
     try:
-        sayings = end_sayings(gate, ended, policy)
-        gate.journal.append(sayings if gate.extensions is None else gate.extensions.last_sayings(sayings))
+        _last_sync(gate, end_sayings(gate, ended, policy))
     except Refused as fault:
-        gate.journal.append(end_sayings(gate, too_much(gate, fault), policy))
+        _last_sync(gate, end_sayings(gate, too_much(gate, fault), policy))
+
+
+def _last_sync(gate: Gate, sayings: list[Saying]) -> None:
+    gate.journal.append(sayings if gate.extensions is None else gate.extensions.last_sayings(sayings))
 
 
 def too_much(gate: Gate, fault: Refused) -> Ended:

@@ -5,6 +5,7 @@ import threading
 from contextlib import nullcontext
 from typing import Any
 
+from clew.core.compose import Saying
 from clew.core.needs import Closing
 from clew.core.resume import ResumePlan
 from clew.errors import ClewError, Refused
@@ -190,11 +191,14 @@ async def _end_async(gate: Gate, control: Control, ended: Ended, policy: Policy)
     _, met = await drive_async(gate, NOBODY, late_returns(gate))
     struck = await _steer_async(gate, control)
     try:
-        sayings = end_sayings(gate, ended, policy)
-        if gate.extensions is not None:
-            sayings, told = await gate.extensions.last_sayings_on_loop(sayings)
-            met = met or told
-        late = await gate.journal.append_from_loop(sayings)
+        late = await _last_async(gate, end_sayings(gate, ended, policy))
     except Refused as fault:
-        late = await gate.journal.append_from_loop(end_sayings(gate, too_much(gate, fault), policy))
+        late = await _last_async(gate, end_sayings(gate, too_much(gate, fault), policy))
     return met or struck or late
+
+
+async def _last_async(gate: Gate, sayings: list[Saying]) -> BaseException | None:
+    if gate.extensions is None:
+        return await gate.journal.append_from_loop(sayings)
+    rest, met = await gate.extensions.last_sayings_on_loop(sayings)
+    return await gate.journal.append_from_loop(rest) or met

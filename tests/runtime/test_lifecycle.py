@@ -1,5 +1,6 @@
 """Extensions in living runs: who is asked when, what a denial and a failure come to, and what is left of it all."""
 
+import _thread
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -706,9 +707,26 @@ def held() -> Iterator[threading.Event]:
     event.set()
 
 
+def test_ctrl_c_while_an_end_is_told_does_not_look_like_a_broken_journal(held: threading.Event) -> None:
+    """The call is durable; the run pauses, and its next leg replays what was paid."""
+
+    def slow(payload: Any) -> None:
+        _thread.interrupt_main()
+        held.wait(60)
+
+    scene = Watched(declared("watch", "after_tool", slow))
+    agent = buyer("plain", paying(scene, "plain"))
+
+    first = scene.run(agent)
+    scene.extensions = ()
+    second = scene.resume(agent)
+
+    assert ("paused", "interrupted") == (first.operation.state, first.reason)
+    assert ("completed", 1) == (second.operation.state, len(scene.bank.paid))
+
+
 def test_ctrl_c_while_a_guard_is_asked_is_no_consent(held: threading.Event) -> None:
     """Who was interrupted has not agreed: nothing of the call is begun, and nothing recorded."""
-    import _thread
 
     def slow(payload: Any) -> None:
         _thread.interrupt_main()

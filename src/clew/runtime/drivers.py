@@ -72,16 +72,17 @@ def pass_sync(gate: Gate, ticket: Ticket) -> Any:
     """
     end = _known_end(ticket)
     met: BaseException | None = None
+    struck: BaseException | None = None
     if end is None:
         assert ticket.walk is not None
         with gate.flight(ticket):
             end, met = drive_sync(gate, ticket, ticket.walk.run())
             gate.note(end)
             if gate.extensions is not None:
-                gate.extensions.after_tool(ticket, end)
-    if isinstance(end, Interrupted):
+                struck = gate.extensions.after_tool(ticket, end)
+    if isinstance(end, Interrupted) or struck is not None:
         _give_back(gate, ticket)
-        raise met or KeyboardInterrupt
+        raise met or struck or KeyboardInterrupt
     return gate.conclude(ticket, end)
 
 

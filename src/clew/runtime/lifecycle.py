@@ -59,9 +59,13 @@ class Lifecycle:
         denial, met = await _drive_async(self._before_tool(ticket, attempt))
         return self._decided(decision, denial), met
 
-    def after_tool(self, ticket: Ticket, end: End) -> None:
-        """Tell how a call ended whose body ran."""
-        _drive_sync(self._after_tool(ticket, end))
+    def after_tool(self, ticket: Ticket, end: End) -> KeyboardInterrupt | None:
+        """Tell how a call ended whose body ran; an interruption met meanwhile is handed back, for nothing failed."""
+        try:
+            _drive_sync(self._after_tool(ticket, end))
+        except KeyboardInterrupt as interrupt:
+            return interrupt
+        return None
 
     async def after_tool_on_loop(self, ticket: Ticket, end: End) -> Struck:
         """As `after_tool`."""

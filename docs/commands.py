@@ -43,16 +43,18 @@ CODES = """\
 """
 
 
-def page(app: str, screen: str) -> str:
-    """The whole of `docs/cli.md` from the text of `app.py` and of `screen.py`."""
+def page(app: str, screen: str, limits: str) -> str:
+    """The whole of `docs/cli.md` from the text of `app.py`, of `screen.py` and of `limits.py`."""
     functions = [node for node in ast.parse(app).body if isinstance(node, ast.FunctionDef) and node.decorator_list]
+    limited = ["## Limits of `clew run` and `clew resume`", "", *_table(_fields(ast.parse(limits), "Limits")), ""]
     everywhere = ["## Options of every command", "", *_table(_fields(ast.parse(screen)))]
-    return "\n".join([HEAD, *map(_section, functions), *everywhere, "", CODES])
+    return "\n".join([HEAD, *map(_section, functions), *limited, *everywhere, "", CODES])
 
 
 def read() -> str:
     """The page as the source is now."""
-    return page((CLI / "app.py").read_text("utf-8"), (CLI / "screen.py").read_text("utf-8"))
+    app, screen, limits = ((CLI / f"{name}.py").read_text("utf-8") for name in ("app", "screen", "limits"))
+    return page(app, screen, limits)
 
 
 def _section(function: ast.FunctionDef) -> str:
@@ -69,7 +71,7 @@ def _names(function: ast.FunctionDef) -> dict[str, str]:
     """How each parameter is typed on the command line."""
     given = function.args
     names = {each.arg: _named(each.annotation) or each.arg.upper() for each in given.posonlyargs}
-    options = [each for each in given.kwonlyargs if each.arg != "options"]
+    options = [each for each in given.kwonlyargs if each.arg not in ("options", "limits")]
     return names | {each.arg: _named(each.annotation) or f"--{each.arg.replace('_', '-')}" for each in options}
 
 
@@ -94,9 +96,9 @@ def _usage(function: ast.FunctionDef) -> str:
     return " ".join(["clew", function.name, *words, *(f"{names[each]} {each.upper()}" for each in needed), "[OPTIONS]"])
 
 
-def _fields(screen: ast.Module) -> list[tuple[str, str]]:
-    """The options of every command: the fields of `Options`, each with the text below it."""
-    options = next(node for node in screen.body if isinstance(node, ast.ClassDef) and node.name == "Options")
+def _fields(module: ast.Module, name: str = "Options") -> list[tuple[str, str]]:
+    """Options that several commands take: the fields of a class, each with the text below it."""
+    options = next(node for node in module.body if isinstance(node, ast.ClassDef) and node.name == name)
     pairs = zip(options.body, options.body[1:], strict=False)
     return [
         (_named(field.annotation) or f"--{ast.unparse(field.target).replace('_', '-')}", ast.literal_eval(text.value))

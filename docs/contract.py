@@ -54,8 +54,8 @@ GROUPS = (
     Group("J", "Capabilities", 135, WHOLE_LIFE),
     Group("K", "Checkpoints", 144, FILES_BACK),
     Group("L", "Snapshot", 160, DUE),
-    Group("M", "Outcome, metrics, evaluation, release", 166, WHOLE_LIFE),
-    Group("N", "Budget", 172, WHOLE_LIFE),
+    Group("M", "Outcome, metrics, evaluation, release", 166, DUE),
+    Group("N", "Budget", 172, DUE),
     Group("O", "Session", 177, SESSIONS),
     Group("P", "Migration v3 to v4", 190, SESSIONS),
     Group("Q", "Input receipts", 199, WHOLE_LIFE),
@@ -128,6 +128,7 @@ NOTES = {
 }
 
 KINDS = {
+    "K2": ("Tokens, cost or limits wrong", (12, 13, 14, 15, 16, 17, 18, 20, 21)),
     "K3": ("Journal size, memory, slow resume", (22, 23, 25, 26, 27)),
     "K4": ("Journal corrupt, torn, misread or overwritten", (28, 29, 30, 31, 33, 34, 35, 36, 37)),
     "K5": ("Wrong terminal state", (38, 39, 40, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51)),
@@ -144,7 +145,7 @@ CASE_NOTES = {
     78: "checkpoints carry the key when there are any",
     85: "asked for by the journal's rules and the plan; the runtime asks nobody yet",
 }
-LATER_KINDS = "K1, K2, K6, K10 and K11"
+LATER_KINDS = "K1, K6, K10 and K11"
 
 HEAD = """\
 # The contract, number by number

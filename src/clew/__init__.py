@@ -1,13 +1,15 @@
 """clew: runs of agents with a journal, a plan how they may go on, and a refusal to guess. Every public name."""
 
 from clew.core.budget import RunBudget
-from clew.core.metrics import RunMetrics, Usage
+from clew.core.evaluation import Check
+from clew.core.metrics import RunMetrics
 from clew.core.operation import DurableOperation
 from clew.core.receipts import EffectReceipt
 from clew.core.resume import ResumePlan, prepare_run_resume
 from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
 from clew.core.snapshot import RunResult
 from clew.core.state import RunState
+from clew.core.usage import Usage, UsageCount
 from clew.errors import (
     ClewError,
     Corrupt,
@@ -36,6 +38,7 @@ __all__ = [
     "Agent",
     "Call",
     "CannotTell",
+    "Check",
     "ClewError",
     "Corrupt",
     "Denied",
@@ -69,6 +72,7 @@ __all__ = [
     "ToolError",
     "Turn",
     "Usage",
+    "UsageCount",
     "UsageError",
     "Verdict",
     "agent",

@@ -111,6 +111,11 @@ def _(found: Situation) -> Situation:
     return found.run("pay:1 pay:2", more=("--max-calls", "1")).see()
 
 
+@situation("a limit of tokens or cost, and no usage")
+def _(found: Situation) -> Situation:
+    return found.run("turn:1 pay:1", more=("--max-tokens", "100")).see()
+
+
 @situation("a limit of time")
 def _(found: Situation) -> Situation:
     return found.run("pay:1", more=("--timeout", "0")).see()

@@ -26,6 +26,7 @@ from tests.histories import (
     facts,
     paused,
     proposed,
+    refold,
     returned,
     review,
     started,
@@ -87,6 +88,9 @@ TEMPLATES: dict[str, Callable[[], tuple[Scribe, Event]]] = {
     "turn_end": lambda: (run([events.agent_start("turn-1", "f")]), events.turn_end("turn-1", None)),
     "approval_required": lambda: (run(), approval(CALL)),
     "approval_resolved": lambda: (run([approval(CALL)]), decided()),
+    "context_compacted": lambda: (run(), {"type": "context_compacted", "summaryFingerprint": "f"}),
+    "context_prefix": lambda: (run(), {"type": "context_prefix", "fingerprint": "f"}),
+    "artifact_created": lambda: (run(), {"type": "artifact_created", "status": "stored", "sizeBytes": 1}),
     "leg_ended": lambda: (run(), events.leg_ended(1)),
     "control": lambda: (run(), events.control("k1", "f", "accepted")),
     "extension_lifecycle": lambda: (run(), extension_lifecycle("guard", "1.0", "before-model", "succeeded", 3)),
@@ -348,13 +352,13 @@ def test_a_second_attempt_needs_the_proof_that_the_first_did_not_happen(appends:
     assert "effect_receipt_conflict" == error.code
 
 
-def test_a_second_attempt_is_no_retry_of_ours_and_uses_the_review_up() -> None:
+def test_a_second_attempt_is_counted_and_uses_the_review_up() -> None:
     """The settlement spoke of the first one."""
     scribe, event = TEMPLATES["tool_attempt"]()
     scribe.say(event)
     (call,) = scribe.state.calls.values()
 
-    assert (2, "started", None, 0) == (call.attempt, call.status, call.review, scribe.state.metrics.retries)
+    assert (2, "started", None, 1) == (call.attempt, call.status, call.review, scribe.state.metrics.retries)
 
 
 @pytest.mark.parametrize("capability", [CHARGE, EDIT], ids=lambda capability: capability.tool)
@@ -609,6 +613,38 @@ def test_usage_is_counted_with_the_end_of_its_turn() -> None:
     metrics = run([events.agent_start("turn-1", "f")], ends).state.metrics
 
     assert (7, 0) == (metrics.tokens, metrics.unmeasured_turns)
+
+
+def test_a_message_that_two_turns_report_is_counted_once() -> None:
+    """C12: by the id that its provider gave it, the last report."""
+    said = [{**events.turn_end(f"turn-{n}", {"tokens": 7 + n}), "messageId": "m1"} for n in (1, 2)]
+    asked = [events.agent_start(f"turn-{n}", "f") for n in (1, 2)]
+    state = refold(run(asked[:1], said[:1], asked[1:], said[1:]).data)
+
+    assert (9, 1, 2) == (state.metrics.tokens, state.metrics.talk.repeats, state.metrics.talk.asked)
+
+
+@pytest.mark.parametrize("name", ["", 7, ["m1"]])
+def test_a_message_has_an_id_or_none(name: Any) -> None:
+    """All that have none would be one."""
+    error = refused(run([events.agent_start("turn-1", "f")]), {**events.turn_end("turn-1", None), "messageId": name})
+
+    assert "names a message that has no id" in error.message
+
+
+def test_a_turn_that_died_with_its_leg_is_not_measured() -> None:
+    """C16: whoever limits or shows tokens must know that some are missing, also before it is asked again."""
+    scribe = run([events.agent_start("turn-1", "f")])
+    scribe.opened()
+    lost = scribe.state.metrics.unmeasured_turns
+    scribe.say(Move("PAUSE", "process_interrupted"), Move("RESUME"))
+    scribe.say(events.agent_start("turn-1", "f"))
+    scribe.say(events.step_output("turn-1", "1"), events.turn_end("turn-1", {"tokens": 7}))
+    metrics = scribe.state.metrics
+
+    assert (1, 1, 7, 1, 2, 0) == (
+        lost, metrics.unmeasured_turns, metrics.tokens, metrics.turns, metrics.talk.asked, metrics.talk.open,
+    )  # fmt: skip
 
 
 def test_an_answered_turn_is_a_completed_step() -> None:

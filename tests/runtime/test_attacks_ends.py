@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.core.compose import Move
-from clew.core.metrics import Usage
+from clew.core.usage import Usage
 from clew.runtime.control import request_abort
 from clew.stores.base import Command
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore

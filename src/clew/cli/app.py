@@ -16,6 +16,7 @@ from cyclopts import (
 
 from clew.cli import acting, examining, looking, resuming, running
 from clew.cli.desk import Desk, attend
+from clew.cli.limits import NO_LIMITS, Limits
 from clew.cli.screen import Options, Screen, lenient, stand_in
 from clew.errors import ClewError, UsageError
 from clew.runtime.recovery import VERSION
@@ -52,6 +53,7 @@ def run(
     run_id: str | None = None,
     max_calls: int | None = None,
     timeout: float | None = None,
+    limits: Limits = NO_LIMITS,
     on_error: Choice = "pause",
     on_limit: Choice = "pause",
     options: Options = DEFAULTS,
@@ -69,11 +71,12 @@ def run(
         run_id: An id of your own; made when left out.
         max_calls: Pause before a call above this number.
         timeout: Pause when the agent has been running for so many seconds.
+        limits: What else is limited.
         on_error: When the agent raises: pause, so that it can be mended and resumed, or fail for good.
         on_limit: The same at a limit.
         options: What every command takes.
     """
-    terms = running.Terms(max_calls, timeout, on_error, on_limit)
+    terms = running.Terms(max_calls, timeout, on_error, on_limit, limits)
     return attend(options, lambda desk: running.run(desk, target, input, run_id, terms))
 
 
@@ -120,6 +123,7 @@ def resume(
     agent: str | None = None,
     max_calls: int | None = None,
     timeout: float | None = None,
+    limits: Limits = NO_LIMITS,
     on_error: Choice = "pause",
     on_limit: Choice = "pause",
     accept_config: Annotated[bool, Switch] = False,
@@ -148,6 +152,7 @@ def resume(
         agent: FILE:AGENT, when the agent is not where it was.
         max_calls: A new limit for all calls of the run, those made before included.
         timeout: A new limit for all the seconds that the agent runs, those spent before included.
+        limits: New limits of what else is limited, over all legs.
         on_error: When the agent raises: pause or fail.
         on_limit: The same at a limit.
         accept_config: Go on although what the agent declares has changed; recorded, with --by and --reason.
@@ -155,7 +160,7 @@ def resume(
         reason: Why.
         options: What every command takes.
     """
-    terms = running.Terms(max_calls, timeout, on_error, on_limit)
+    terms = running.Terms(max_calls, timeout, on_error, on_limit, limits)
     one = run is not None or agent is not None or accept_config or by is not None or reason is not None
 
     def deed(desk: Desk) -> int:

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from clew.cli.desk import Desk, proof_of_leg
+from clew.cli.limits import NO_LIMITS, Limits
 from clew.cli.loading import load_agent, load_recorded
 from clew.cli.screen import others_to_stderr
 from clew.core.answers import json_text
-from clew.core.budget import RunBudget
+from clew.core.budget import LIMIT_OF, RunBudget
 from clew.core.records import Record
 from clew.core.resume import check_ours
 from clew.core.snapshot import RunResult
@@ -31,11 +33,23 @@ class Terms:
     timeout_s: float | None = None
     on_error: str = "pause"
     on_limit: str = "pause"
+    more: Limits = NO_LIMITS
 
     def budget(self, recorded: RunBudget) -> RunBudget:
         """The recorded limits, with what was said now in their place."""
-        said = {"max_calls": self.max_calls, "run_timeout_s": self.timeout_s}
+        said = self.said()
         return msgspec.structs.replace(recorded, **{name: value for name, value in said.items() if value is not None})
+
+    def said(self) -> dict[str, Any]:
+        """Each limit by its name in the library, None where nothing was said."""
+        return {"max_calls": self.max_calls, "run_timeout_s": self.timeout_s, **self.more.said()}
+
+    def renews(self, reason: str, dimension: str) -> bool:
+        """Is what was said now of use to a run that paused for this reason, at the limit of this?"""
+        said = self.said()
+        if reason == "budget_not_enforceable":
+            return self.more.on_unmeasured == "continue"
+        return said[LIMIT_OF.get(dimension, "run_timeout_s" if reason == "run_timeout" else "max_calls")] is not None
 
 
 class Progress:

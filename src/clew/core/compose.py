@@ -25,10 +25,14 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Close(msgspec.Struct, frozen=True):
-    """The leg closes by a `pause` or `finish` record whose payload follows from the state before it."""
+    """The leg closes by a `pause` or `finish` record whose payload follows from the state before it.
+
+    `active_ms` is how long it ran, where its clock was set meanwhile.
+    """
 
     kind: Literal["pause", "finish"]
     outcome: Outcome
+    active_ms: int | None = None
 
 
 Saying = Event | Move | Close | Draft
@@ -110,7 +114,7 @@ class _Composer:
             return self._move(saying)
         assert isinstance(saying, Close)
         kind: Kind = saying.kind
-        return Draft(kind, closing_payload(self.trial, saying.outcome))
+        return Draft(kind, closing_payload(self.trial, saying.outcome, saying.active_ms))
 
     def _move(self, move: Move) -> Draft:
         if self.operation is None:

@@ -7,9 +7,11 @@ import msgspec
 
 from clew.core import calls
 from clew.core.calls import AnswerRef, CallState, Illegal
+from clew.core.evaluation import take_check
 from clew.core.events import AGENT
 from clew.core.extensions import count_receipt
 from clew.core.ids import effect_key
+from clew.core.measuring import take_artifact, take_compaction, take_prefix
 from clew.core.records import Record
 from clew.core.review import Review
 from clew.core.state import ApprovalState, RunState, TurnState
@@ -131,6 +133,7 @@ def _attempt(state: RunState, event: Event, record: Record, position: int) -> No
 def _received(state: RunState, call: CallState, attempt: int, event: Event, record: Record) -> None:
     if event.get("status") == "started":
         _must_run(state, "a start")
+        state.metrics.retries += attempt > 1
     state.calls.put(call.step_id, calls.received(call, attempt, event, parse_ms(record.timestamp) or 0))
 
 
@@ -172,6 +175,8 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
     elif turn is None and state.steps.get(step) is None:
         state.steps.put(step, answer)
         _count_number(state, step)
+        if "check" in event:
+            take_check(state, step, event["check"])
     else:
         raise Illegal(f"step {step!r} has its answer already")
     if again or (call is None and is_recorded_value(step)):
@@ -223,14 +228,18 @@ def _agent_start(state: RunState, event: Event, record: Record, position: int) -
     if state.calls.get(turn_id) is not None or state.steps.get(turn_id) is not None:
         raise Illegal(f"turn {turn_id!r} has the id of a step")
     if earlier is None:
-        state.turns.put(turn_id, TurnState(turn_id, asked, position))
+        state.turns.put(turn_id, TurnState(turn_id, asked, position, leg=len(state.legs)))
         _count_number(state, turn_id)
         state.metrics.turns += 1
         state.metrics.steps_started += 1
+        state.metrics.add_request()
         return
     if earlier.answer is not None or earlier.fingerprint != asked:
         raise Illegal(f"turn {turn_id!r} is taken")
-    state.metrics.unmeasured_turns += 1
+    if earlier.leg == len(state.legs) and not earlier.ended:
+        state.metrics.lose_open(1)
+    state.turns.put(turn_id, msgspec.structs.replace(earlier, leg=len(state.legs)))
+    state.metrics.add_request()
 
 
 def _turn_end(state: RunState, event: Event, record: Record, position: int) -> None:
@@ -238,7 +247,13 @@ def _turn_end(state: RunState, event: Event, record: Record, position: int) -> N
     if turn is None or turn.ended:
         raise Illegal(f"turn {event['turnId']!r} ends without having begun")
     state.turns.put(turn.turn_id, msgspec.structs.replace(turn, ended=True))
-    state.metrics.add_usage(event)
+    message = event.get("messageId")
+    if message is None:
+        state.metrics.add_usage(event)
+        return
+    if type(message) is not str or not message:
+        raise Illegal(f"turn {turn.turn_id!r} names a message that has no id")
+    state.messages.put(message, state.metrics.add_usage(event, state.messages.get(message)))
 
 
 def _agent_end(state: RunState, event: Event, record: Record, position: int) -> None:
@@ -311,6 +326,9 @@ HAPPENINGS: Final[dict[str, Callable[[RunState, Event, Record, int], None]]] = {
     "agent_end": _agent_end,
     "approval_required": _approval_required,
     "approval_resolved": _approval_resolved,
+    "context_compacted": take_compaction,
+    "context_prefix": take_prefix,
+    "artifact_created": take_artifact,
     "leg_ended": _leg_ended,
     "control": _control,
     "extension_lifecycle": _extension,

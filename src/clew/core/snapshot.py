@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from clew.core.evaluation import check_rows, evaluation, readiness
 from clew.core.extensions import receipt_rows
 from clew.core.operation import DurableOperation
-from clew.core.outcome import effect_row, exit_code, no_evaluation, outcome_now, readiness
+from clew.core.outcome import effect_row, exit_code, outcome_now
 from clew.core.resume import Facts, is_resumable
 from clew.core.state import RunState
 from clew.errors import NotCompleted
@@ -40,8 +41,8 @@ def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict
         "operation": state.operation.snapshot() if state.operation is not None else None,
         "outcome": outcome.as_json(),
         "metrics": state.metrics.snapshot(state.duration_ms, clock_stepped=state.clock_stepped),
-        "evaluation": closed.get("evaluation") or no_evaluation(),
-        "releaseReadiness": closed.get("releaseReadiness") or readiness(outcome),
+        "evaluation": closed.get("evaluation") or evaluation(state),
+        "releaseReadiness": closed.get("releaseReadiness") or readiness(state, outcome.status),
         "trace": [],
         "checkpoints": [],
         "artifacts": [],
@@ -49,6 +50,8 @@ def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict
         "resumable": is_resumable(state, facts),
         "review": [effect_row(call) for call in state.unsettled()],
         "effects": [],
+        "checks": check_rows(state),
+        "limits": state.limits,
         "integrity": integrity,
         "legs": [{**leg.owner, "openedAt": leg.opened_at, "closedBy": leg.closed_by or None} for leg in state.legs],
     }

@@ -19,6 +19,7 @@ from clew.core.operation import DurableOperation
 from clew.core.packing import CallBook
 from clew.core.records import Record
 from clew.core.times import parse_ms
+from clew.core.usage import Usage
 from clew.errors import Corrupt
 
 
@@ -30,6 +31,19 @@ class TurnState(msgspec.Struct, frozen=True, gc=False):
     position: int
     answer: AnswerRef | None = None
     ended: bool = False
+    leg: int = 0
+
+
+class CheckState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One check that ran, as its record says."""
+
+    id: str
+    passed: bool
+    score: int | float | None = None
+    reason: str = ""
+    evidence: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    step_id: str = ""
 
 
 class ApprovalState(msgspec.Struct, frozen=True, gc=False):
@@ -76,10 +90,10 @@ class RunState:
     """
 
     __slots__ = (
-        "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "clock_stepped",
-        "controls", "extensions", "finish", "last_append", "last_time", "legs", "metrics", "numbers", "operation",
-        "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "theirs",
-        "trace_sequence", "turns",
+        "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "checks", "clock_stepped",
+        "controls", "extensions", "finish", "last_append", "last_time", "legs", "limits", "messages", "metrics",
+        "numbers", "operation", "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at",
+        "steps", "theirs", "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -95,6 +109,9 @@ class RunState:
         self.started_at = ""
         self.accepted_parts: dict[str, Any] | None = None
         self.start: dict[str, Any] = {}
+        self.limits: dict[str, Any] = {}
+        self.checks: tuple[CheckState, ...] = ()
+        self.messages: Book[Usage] = Book()
         self.operation: DurableOperation | None = None
         self.legs: tuple[Leg, ...] = ()
         self.calls = CallBook(run_id)
@@ -121,7 +138,7 @@ class RunState:
         fork.calls, fork.pending, fork.steps = self.calls.fork(), self.pending.fork(), self.steps.fork()
         fork.turns, fork.approvals, fork.reviews = self.turns.fork(), self.approvals.fork(), self.reviews.fork()
         fork.controls, fork.numbers = self.controls.fork(), self.numbers.fork()
-        fork.extensions = self.extensions.fork()
+        fork.extensions, fork.messages = self.extensions.fork(), self.messages.fork()
         fork.metrics, fork.theirs = copy(self.metrics), self.theirs
         return fork
 
@@ -138,6 +155,7 @@ class RunState:
         self.controls.merge(fork.controls)
         self.extensions.merge(fork.extensions)
         self.numbers.merge(fork.numbers)
+        self.messages.merge(fork.messages)
         self.metrics, self.theirs = copy(fork.metrics), fork.theirs
 
     def _take_facts(self, other: "RunState") -> None:
@@ -147,6 +165,7 @@ class RunState:
         self.clock_stepped, self.active_ms, self.legs = other.clock_stepped, other.active_ms, other.legs
         self.operation, self.accepted_parts = other.operation, other.accepted_parts
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
+        self.limits, self.checks = other.limits, other.checks
 
     # What a reader asks.
 

@@ -47,7 +47,7 @@ def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
         decision = gate.decide(ticket, need.attempt, again=need.again)
         return decision if gate.extensions is None else gate.extensions.before_tool(ticket, need.attempt, decision)
     assert isinstance(need, Now)
-    return gate.journal.clock.now_ms()
+    return gate.journal.time.now_ms()
 
 
 def _called_off(gate: Gate) -> Callable[[], bool]:

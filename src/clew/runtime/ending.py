@@ -45,6 +45,10 @@ def end_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     Source:
         DESIGN §6; promise 8.
     """
+    return gate.timed(_last_sayings(gate, ended, policy))
+
+
+def _last_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     if gate.given_up:
         return fail_sayings("effect_given_up")
     unsettled = gate.journal.state.unsettled()
@@ -79,7 +83,7 @@ def _why(gate: Gate, ended: Ended, unsettled: list[CallState]) -> tuple[str, str
 
 
 def _stopped(gate: Gate, reason: str, detail: str, policy: Policy) -> list[Saying]:
-    limit = gate.limit if reason in ("budget_exceeded", "run_timeout") else None
+    limit = gate.limit if gate.limit is not None and gate.limit.code == reason else None
     message = limit.message if limit is not None else detail
     fails = (reason == "agent_error" and policy.on_error == "fail") or (limit is not None and policy.on_limit == "fail")
     said: list[Saying] = []

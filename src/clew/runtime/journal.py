@@ -11,7 +11,7 @@ from clew.core.records import Head, Record
 from clew.core.state import RunState
 from clew.core.times import format_ms
 from clew.errors import Refused, Stop, Storage
-from clew.runtime.clock import Clock
+from clew.runtime.clock import Clock, LegTime
 from clew.runtime.pool import SYNCS, Kept, through
 from clew.stores.base import RunWriter
 
@@ -49,6 +49,7 @@ class Journal:
         self.state = state
         self.writer = writer
         self.clock = clock
+        self.time = LegTime(clock)
         self.nonce = nonce
         self.riders: deque[Saying] = deque()
         self.fault: BaseException | None = None

@@ -139,9 +139,11 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
         if _nothing_new(opened.state, plan):
             writer.close()
             return Opening(opened.state, None, plan)
-        budget = wanted.budget if wanted.budget is not None else recorded_budget(opened.state)
+        recorded = recorded_budget(opened.state)
+        budget = wanted.budget if wanted.budget is not None else recorded
         waiver = _changed_waiver(opened.state, agent, wanted)
-        journal = opened.begin(plan=plan, waiver=waiver, then=then)
+        limits = None if budget == recorded else budget.as_json()
+        journal = opened.begin(plan=plan, waiver=waiver, then=then, limits=limits)
     except BaseException:
         writer.close()
         raise
@@ -210,10 +212,8 @@ def _changed_waiver(state: RunState, agent: Agent, wanted: Wanted) -> Waiver | N
 
 
 def recorded_budget(state: RunState) -> RunBudget:
-    """The limits that the run was started with."""
-    limits = state.start.get("limits") or {}
-    time_ms = limits.get("runTimeoutMs")
-    return RunBudget(limits.get("maxCalls"), None if time_ms is None else time_ms / 1000)
+    """The limits in force: those of the start, or of the last resume that brought others."""
+    return RunBudget.from_json(state.limits)
 
 
 def relative(path: Path, base: Path) -> str:

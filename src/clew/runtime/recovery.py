@@ -135,9 +135,13 @@ class Reopened:
         return self.writer.prove(leg.owner)
 
     def begin(
-        self, *, plan: ResumePlan | None = None, waiver: Waiver | None = None, then: Sequence[Saying] = ()
-    ) -> Journal:
-        """Mend the end and append this leg's first append: the `resume` record, and what follows from it at once."""
+        self, *, plan: ResumePlan | None = None, waiver: Waiver | None = None, then: Sequence[Saying] = (),
+        limits: dict[str, Any] | None = None,
+    ) -> Journal:  # fmt: skip
+        """Mend the end and append this leg's first append: the `resume` record, and what follows from it at once.
+
+        `limits` are recorded where they are not those that were in force.
+        """
         state, writer = self.state, self.writer
         repaired = writer.repair(self.tail, state.sequence + 1)
         writer.adopt(state.sequence, state.chain)
@@ -156,6 +160,8 @@ class Reopened:
             payload["lockProof"] = [msgspec.to_builtins(proof) for proof in self.proofs] + self.standing
         if repaired:
             payload["tailRepaired"] = _repair_record(repaired)
+        if limits is not None:
+            payload["limits"] = limits
         if plan is not None:
             payload["plan"] = plan.recorded()
         if waiver is not None:

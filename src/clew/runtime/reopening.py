@@ -88,6 +88,10 @@ def _recheck(gate: Gate, call: CallState) -> tuple[Ticket, Walking] | None:
 
 def after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:
     """What follows when every probe has been asked: the agent is called, or the run stays paused."""
+    return gate.timed(_after_probes(gate, plan))
+
+
+def _after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:
     if plan is None or not plan.probes or gate.journal.state.state != "paused":
         return []
     if gate.given_up:

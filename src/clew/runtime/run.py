@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from clew.core.evaluation import Check
 from clew.core.events import Event, step_output, turn_end
 from clew.core.ids import check_name
 from clew.core.jsonable import record_result
@@ -12,6 +13,7 @@ from clew.errors import UsageError
 from clew.runtime.bodies import blocking
 from clew.runtime.clock import now_text, random_float, random_uuid
 from clew.runtime.drivers import pass_async, pass_sync
+from clew.runtime.evaluating import admit_check, check_events, found_by, raised_in
 from clew.runtime.gate import Gate
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, in_own_thread, through
@@ -73,12 +75,13 @@ class _Recorded:
                 next="Choose a name that is neither a tool's nor one of clew's own.",
                 name=name,
             )
-        self._gate.check_time()
+        self._gate.check_going()
         return self._gate.next_in_leg(here(self.run_id).path, name)
 
     def _replayed_step(self, step: str, work: Callable[..., Any]) -> tuple[bool, Any]:
         recorded = self._gate.journal.state.steps.get(step)
         if recorded is None:
+            self._gate.begin_step()
             return False, None
         return True, restored(self._gate.read_answer(recorded).value, _returns(work))
 
@@ -131,6 +134,28 @@ class Run(_Recorded):
         answer = self._gate.redactor.answer(told)
         await self._write(lambda: step_events(self._gate, step, answer))
         return restored(answer, _returns(work))
+
+    async def check(self, name: str, look: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Check:
+        """Check the work: `look(*args, **kwargs)`, async or plain, only looks; it returns a bool or a `clew.Check`.
+
+        Looked at once; on replay what it found is told again. One that raises has not passed. A run is ready for
+        release only when at least one check ran and all of them passed.
+        """
+        await self._breathe()
+        place = here(self.run_id)
+        ticket = admit_check(self._gate, place.path, name)
+        if ticket.replay is not None:
+            return ticket.replay
+        token = HERE.set(place.inside(ticket.step))
+        try:
+            made = look(*args, **kwargs)
+            found = found_by(self._gate, await made if inspect.isawaitable(made) else made)
+        except Exception as fault:  # noqa: BLE001  # whatever it raises, it did not pass
+            found = found_by(self._gate, raised_in(fault))
+        finally:
+            HERE.reset(token)
+        await self._write(lambda: check_events(self._gate, ticket, found))
+        return found
 
     async def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once: `ask(request)`, async or plain, returns `clew.Turn(output, usage)` or a bare output.
@@ -207,6 +232,23 @@ class SyncRun(_Recorded):
         answer = self._gate.redactor.answer(told)
         self._write(lambda: step_events(self._gate, step, answer))
         return restored(answer, _returns(work))
+
+    def check(self, name: str, look: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Check:
+        """Check the work; as `Run.check`."""
+        self._gate.poll()
+        place = here(self.run_id)
+        ticket = admit_check(self._gate, place.path, name)
+        if ticket.replay is not None:
+            return ticket.replay
+        token = HERE.set(place.inside(ticket.step))
+        try:
+            found = found_by(self._gate, blocking(look(*args, **kwargs)))
+        except Exception as fault:  # noqa: BLE001  # whatever it raises, it did not pass
+            found = found_by(self._gate, raised_in(fault))
+        finally:
+            HERE.reset(token)
+        self._write(lambda: check_events(self._gate, ticket, found))
+        return found
 
     def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once; as `Run.turn`."""

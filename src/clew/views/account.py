@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clew.views.effects import call_text, standing
+from clew.views.measures import check_lines, limits_text, usage_text
 from clew.views.plain import When, count_text, duration_text, one_line, value_text
 
 Facts = Mapping[str, Any]
@@ -30,6 +31,11 @@ def account_lines(snapshot: Facts, start: Facts, effects: Iterable[Facts], place
         *(("told" if not number else "", text) for number, text in enumerate(_extensions(snapshot))),
         ("journal", f"{place} ({_integrity(snapshot['integrity'])})"),
     ]
+    limits = limits_text(snapshot.get("limits") or {})
+    if limits:
+        rows.insert(3, ("limits", limits))
+    checks = check_lines(snapshot.get("checks") or (), snapshot.get("releaseReadiness") or {})
+    rows += [("checks" if not number else "", line) for number, line in enumerate(checks)]
     output = _output(snapshot)
     if output is not None:
         rows.append(("output", output))
@@ -38,11 +44,7 @@ def account_lines(snapshot: Facts, start: Facts, effects: Iterable[Facts], place
 
 def _metrics(metrics: Facts) -> str:
     parts = [count_text(metrics["toolCalls"], "call"), count_text(metrics["turns"], "turn")]
-    if metrics.get("turns"):
-        tokens = metrics.get("tokens")
-        parts.append("tokens not reported" if tokens is None else f"{tokens} tokens")
-    if metrics.get("unmeasuredTurns"):
-        parts.append(f"{metrics['unmeasuredTurns']} of the turns unmeasured")
+    parts += usage_text(metrics)
     if metrics.get("toolFailures"):
         parts.append(count_text(metrics["toolFailures"], "error answer"))
     stepped = ", while the clock was set back" if metrics.get("clockStepped") else ""

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from clew.views.measures import FLAGS, limit_reached
+
 STATES: Final = {
     "accepted": "it is about to start",
     "running": "it is running",
@@ -35,6 +37,9 @@ _RESUME: Final = "clew resume {run}"
 REASONS: Final = {
     "budget_exceeded": Advice("a limit is reached", "clew resume {run} --max-calls N"),
     "run_timeout": Advice("its time is used up", "clew resume {run} --timeout SECONDS"),
+    "budget_not_enforceable": Advice(
+        "a limit cannot be kept: what a turn used was not reported", "clew resume {run} --on-unmeasured continue"
+    ),
     "approval_required": Advice("a call waits for an approval", "clew show {run} --log"),
     "unknown_effect": Advice("an effect needs a person: nobody can tell whether it happened", _SETTLE),
     "committed_effect_pending": Advice("an effect happened, but what it returned is not recorded", _TELL),
@@ -122,6 +127,9 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
         return [*_settling(row, run), again, *_result_hint(row)]
     reason = str(row.get("reason", ""))
     settled = reason in ("unknown_effect", "committed_effect_pending", "result_not_kept")
+    dimension = limit_reached(row) if shown == "paused" and reason == "budget_exceeded" else ""
+    if dimension:
+        return [f"clew resume {run} {FLAGS[dimension]}"]
     known = None if shown == "interrupted" or settled else REASONS.get(reason)
     return [(known.next if known is not None else _RESUME).format(run=run)]
 

@@ -78,14 +78,3 @@ def test_a_clock_that_drifts_was_not_set(ran_s: float, drift_ms: int, was_set: b
     clock.set_wall(clock.now_ms() + drift_ms)
 
     assert was_set == time.was_set()
-
-
-@pytest.mark.parametrize(("step_ms", "since"), [(0, 7), (-3_600_000, 20_007), (3_600_000, 20_007)])
-def test_what_started_while_the_clock_was_set_is_in_doubt_from_now(step_ms: int, since: int) -> None:
-    """Promise 2: when it started by this leg's time cannot be told, but not later than now."""
-    clock = SetClock(7)
-    time = LegTime(clock)
-    clock.advance(20)
-    clock.set_wall(clock.now_ms() + step_ms)
-
-    assert since == time.doubt_from(7)

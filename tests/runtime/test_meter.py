@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clew
+from clew.core.budget import NEW_CALL, NEW_TURN
 from clew.testing.crash import CrashPoint
 from tests.runtime.scene import WAYS, Scene, agent_of, lose_the_line, paying, tool_of
 from tests.runtime.test_drivers import crash
@@ -219,6 +220,30 @@ def test_only_the_first_limit_is_told() -> None:
 
     assert ("budget_exceeded", 5) == told(result)
     assert [{"dimension": "toolCalls", "limit": 1, "actual": 1}] == exceeded(scene)
+
+
+def test_the_first_limit_stays_the_one_that_is_told() -> None:
+    """Contract #176: threads that ask at once meet several; one of them is the reason, and it is one."""
+    scene, met = Scene(), list[Any]()
+
+    def script(run: Any) -> Any:
+        yield run.step("plan", lambda: 1)
+        met.extend(run._gate.spend(adds) for adds in (NEW_CALL, NEW_TURN, frozenset()))
+
+    scene.run(agent_of("plain", script), budget=clew.RunBudget(max_calls=0, max_turns=0))
+
+    assert ["toolCalls"] * 3 == [limit.dimension for limit in met]
+
+
+@ways
+def test_a_turn_that_died_is_asked_again_under_the_limit_that_it_counts_to(way: str) -> None:
+    """It is the same turn; one too many would be another."""
+    scene, log = Scene(), list[Any]()
+    agent = talking(way, None, 2, log)
+    crash(scene, agent, CrashPoint(2, 0))
+    result = scene.resume(agent, budget=clew.RunBudget(max_turns=1))
+
+    assert (("budget_exceeded", 5), [0, 0], 1) == (told(result), log, result.snapshot["metrics"]["turns"])
 
 
 def test_threads_are_admitted_up_to_the_limit_and_no_further() -> None:

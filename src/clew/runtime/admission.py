@@ -144,7 +144,7 @@ class Admission(Door):
             # The answer that a review brings was read above; here the recorded call starts (again) under its own key.
             ticket.walk = recorded_walk(tool, facts, call, rerun=decision == "rerun")
         elif decision == "probe":
-            ticket.walk = recorded_walk(tool, facts, call, doubt_ms=self.journal.time.doubt_from(call.started_ms))
+            ticket.walk = recorded_walk(tool, facts, call, doubt_ms=call.started_ms)
         else:
             ticket.end = Closing("unknown_effect" if decision == "review" else reason, reason)
         return ticket

@@ -96,10 +96,6 @@ class LegTime:
         ran_ms = self.ran_ms()
         return abs(self._clock.now_ms() - self._since_ms - ran_ms) > max(MOMENT_MS, ran_ms * DRIFT)
 
-    def doubt_from(self, started_ms: int) -> int:
-        """Since when something recorded is in doubt: since its record, or from now on where its time may lie."""
-        return self.now_ms() if self.was_set() else started_ms
-
 
 def _pieces(seconds: float) -> Iterator[float]:
     """A long sleep as short ones."""

@@ -129,3 +129,12 @@ def test_each_extension_is_a_line_with_what_it_denied_and_what_went_wrong() -> N
         "  told     guard 1.0: 6 times, 3 denied, 2 too late; last error: no answer within 1 s",
         "           watch 1.0: 1 time, 1 failed; last error: OSError: no",
     ] == [line for line in lines if "1.0" in line]
+
+
+def test_a_journal_that_contradicts_itself_says_so_on_its_page() -> None:
+    """Whoever reads the account must not take it for the whole truth."""
+    wrong = {"own": True, "sequence": 9, "chain": "ab" * 32, "tail": CLEAN, "findings": [], "findingCount": 2}
+    lines = page(snapshot(integrity=wrong))
+
+    told = "9 records, ends clean; it contradicts itself in 2 places: clew verify --deep"
+    assert [f"  journal  runs/k3f.jsonl ({told})"] == [line for line in lines if line.startswith("  journal")]

@@ -252,6 +252,7 @@ def verify(
     run: str | None = None,
     /,
     *,
+    deep: Annotated[bool, Switch] = False,
     accept_loss: Annotated[bool, Switch] = False,
     by: str | None = None,
     reason: str | None = None,
@@ -260,12 +261,13 @@ def verify(
 ) -> int:
     """Check that journals are what clew wrote, to their ends.
 
-    Changes nothing, unless a loss is accepted; ends with 12 when one is damaged.
+    Changes nothing, unless a loss is accepted; ends with 12 when one is damaged or contradicts itself.
 
-    Example: clew verify
+    Example: clew verify --deep
 
     Args:
         run: Any unique part of the run's id, or @last; all runs when left out.
+        deep: Let a second reader judge what is said in them as well, by the twelve invariants.
         accept_loss: Go on from what is left although records are missing; recorded, with --by and --reason.
         by: Who accepts it.
         reason: Why.
@@ -275,7 +277,7 @@ def verify(
     if accept_loss or by or reason or nonce:
         loss = acting.Loss(accept_loss, by or "", reason or "", nonce)
         return attend(options, lambda desk: acting.accept_loss(desk, run, loss))
-    return attend(options, lambda desk: looking.verify(desk, run))
+    return attend(options, lambda desk: looking.verify(desk, run, deep=deep))
 
 
 @app.command(sort_key=8, usage="Usage: clew unlock RUN --nonce N --by NAME --reason TEXT [OPTIONS]")

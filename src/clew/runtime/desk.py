@@ -94,6 +94,9 @@ class Desk:
         """How a run stands, without touching it."""
         return self.reader.result(self.reader.see(self.find(run)).state)
 
-    def verify(self, run: str) -> dict[str, Any]:
-        """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed."""
-        return self.reader.verify(self.find(run))
+    def verify(self, run: str, *, deep: bool = False) -> dict[str, Any]:
+        """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed.
+
+        `deep`: a second reader judges it by the twelve invariants as well; `findings` is what it found.
+        """
+        return self.reader.verify(self.find(run), deep=deep)

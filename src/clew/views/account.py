@@ -100,6 +100,8 @@ def _integrity(found: Facts) -> str:
         "being_written": "is being written",
     }
     whose = "" if found["own"] else ", begun by another program"
+    wrong = found.get("findingCount", 0)
+    whose += f"; it contradicts itself in {count_text(wrong, 'place')}: clew verify --deep" if wrong else ""
     return f"{count_text(found['sequence'], 'record')}, {ends.get(tail['verdict'], tail['verdict'])}{whose}"
 
 
@@ -118,7 +120,8 @@ def verdict_line(found: Facts) -> str:
     missing = found["missingBlobs"]
     if missing:
         return f"DAMAGED  {found['runId']}  answers missing or damaged: {', '.join(missing)}; {tail}"
-    return f"OK  {found['runId']}  {tail}, {chain}"
+    word = "CONTRADICTS ITSELF" if found.get("findingCount") else "OK"
+    return f"{word}  {found['runId']}  {tail}, {chain}"
 
 
 def started_lines(effects: Sequence[Facts]) -> list[str]:

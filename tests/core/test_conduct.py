@@ -50,6 +50,11 @@ def answered(turn_id: str = "turn-1") -> dict[str, Any]:
     return events.step_output(turn_id, '"hi"')
 
 
+def decided_by(source: str) -> dict[str, Any]:
+    """A question that was closed by something else than a person."""
+    return {**decided(decision="deny"), "source": source}
+
+
 ENDED = events.turn_end("turn-1", None)
 RESULT = events.tool_result(PAY_1, is_error=False)
 LATE = review(PAY_1, "happened", result_recorded=True, result=None)
@@ -96,6 +101,16 @@ LEGAL = {
         approval(PAY_1), decided(decision="deny"), approval(PAY_1, "a2"), decided("a2"), *started(PAY_1),
     ],
     "asked about another": [approval(facts(2)), *started(PAY_1)],
+    "not asked for any more, later started": [
+        approval(PAY_1), decided_by("invalidation"), *started(PAY_1),
+    ],
+    "asked for anew while it was withdrawn": [
+        approval(PAY_1), decided_by("invalidation"), approval(PAY_1, "a2"), decided("a2"), *started(PAY_1),
+    ],
+    "seen after a yes": [approval(LOOK_1), decided(), *proposed(LOOK_1), told(LOOK_1)],
+    "denied as an answer": [
+        approval(LOOK_1), decided(decision="deny"), *proposed(LOOK_1), {**NO, "stepId": "look-1"},
+    ],
     "aborted": [*started(PAY_1), "REQUEST_ABORT", *returned(PAY_1), "FAIL", closing("finish", "aborted")],
     "aborted with a call in doubt": [*started(PAY_1), "REQUEST_ABORT", "FAIL", closing("finish", "aborted")],
     "failed, later settled": [
@@ -138,6 +153,9 @@ BROKEN: dict[str, tuple[list[Any], tuple[str, str]]] = {
     "a call of no turn": ([{**proposed(PAY_1)[0], "turnId": None}], ("I-6", "pay-1")),
     "a call of no step": ([{**proposed(PAY_1)[0], "stepId": None}], ("I-6", "None")),
     "a key of another call": ([{**proposed(PAY_1)[0], "idempotencyKey": f"{RUN}:pay-1:c2"}], ("I-6", "pay-1")),
+    "a call id of another call": (
+        [*started(PAY_1), {**proposed(LOOK_1)[0], "callId": "c1"}], ("I-6", "look-1"),
+    ),
     "a receipt without a call": ([receipt("started")], ("I-6", "pay-1")),
     "an attempt without a call": ([receipt("started", 2)], ("I-6", "pay-1")),
     "a capability without a call": ([proposed(PAY_1)[1]], ("I-6", "pay-1")),
@@ -207,6 +225,7 @@ BROKEN: dict[str, tuple[list[Any], tuple[str, str]]] = {
     "started while it was asked": ([approval(PAY_1), *started(PAY_1)], ("I-9", "pay-1")),
     "started although refused": ([approval(PAY_1), decided(decision="deny"), *started(PAY_1)], ("I-9", "pay-1")),
     "started although expired": ([approval(PAY_1), decided(decision="expired"), *started(PAY_1)], ("I-9", "pay-1")),
+    "seen while it was asked": ([approval(LOOK_1), *proposed(LOOK_1), told(LOOK_1)], ("I-9", "look-1")),
     "started with other arguments": (
         [{**approval(PAY_1), "argumentsFingerprint": "0" * 64}, decided(), *started(PAY_1)], ("I-9", "pay-1"),
     ),

@@ -21,7 +21,7 @@ from clew.errors import Corrupt
 from tests.cases.ward import case
 from tests.core.unjudged import born, closing, findings, journal, labels, theirs
 from tests.histories import EXAMPLES, RUN, Scribe, facts, proposed, read, respoken, resume, returned, started
-from tests.strategies import History, histories, json_values
+from tests.strategies import SPOILT, History, histories
 
 PAY_1 = facts(1)
 ENDED = [events.agent_end(1), "COMPLETE", closing("finish", "succeeded")]
@@ -252,7 +252,8 @@ MEMBERS = (
     "event",
 )
 WORDS = st.sampled_from(["tool_call", "effect_receipt", "tool_attempt", "step_output", "effect_review", "pay-1", "c1"])
-NONSENSE = st.dictionaries(st.sampled_from(MEMBERS), WORDS | json_values(), max_size=6)
+VALUES = st.sampled_from([*SPOILT, "pay-1", "c1", {"leg": {}}, {"type": []}, [[]]])
+NONSENSE = st.dictionaries(st.sampled_from(MEMBERS), WORDS | VALUES, max_size=6)
 KINDS = st.sampled_from(["start", "resume", "operation", "event", "pause", "finish", "checkpoint", "loop"])
 
 

@@ -54,10 +54,10 @@ class _Turn:
 class _Asked:
     """One question to a person."""
 
-    __slots__ = ("decision", "fingerprint")
+    __slots__ = ("decision", "fingerprint", "key")
 
-    def __init__(self, fingerprint: object) -> None:
-        self.fingerprint = fingerprint
+    def __init__(self, key: str, fingerprint: object) -> None:
+        self.key, self.fingerprint = key, fingerprint
         self.decision = ""
 
 
@@ -69,12 +69,15 @@ class Conduct:
         agent_ended: Is the end of the agent recorded?
     """
 
-    __slots__ = ("_approvals", "_asked", "_calls", "_note", "_run_id", "_steps", "_turns", "agent_ended", "state")
+    __slots__ = (
+        "_approvals", "_asked", "_calls", "_ids", "_note", "_run_id", "_steps", "_turns", "agent_ended", "state",
+    )  # fmt: skip
 
     def __init__(self, run_id: str, slip: Slip) -> None:
         self._run_id = run_id
         self._note = slip.note
         self._calls: dict[str, _Call] = {}
+        self._ids: set[str] = set()
         self._turns: dict[str, _Turn] = {}
         self._steps: set[str] = set()
         self._approvals: dict[str, _Asked] = {}
@@ -131,6 +134,9 @@ class Conduct:
         key = f"{self._run_id}:{step}:{call_id}"
         if event.get("idempotencyKey") != key:
             self._note("I-6", "the key does not follow from run, step and call", step)
+        if call_id in self._ids:
+            self._note("I-6", f"call id {call_id!r} stands for another call already", step)
+        self._ids.add(call_id)
         if turn not in self._turns and turn != "turn-0":
             self._note("I-5", f"a call of turn {turn!r}, which has not begun", step)
         self._calls[step] = _Call(call_id, key, event.get("argumentsFingerprint"), event.get("tool"), turn)
@@ -294,6 +300,8 @@ class Conduct:
         if call.answered and not call.promised:
             self._note("I-7", "the call has its answer already", step)
             return
+        if self._asked and call.free and not is_error:
+            self._approve(call, step)
         if not _explained(call, is_error):
             self._note("I-7", f"an answer that nothing explains: the last attempt is {self._end_of(call)}", step)
         if call.promised:
@@ -338,7 +346,7 @@ class Conduct:
         waiting = self._asked.get(key)
         if waiting is not None and not waiting.decision:
             self._note("I-9", "the same is asked while the question before it is open", name)
-        self._approvals[name] = self._asked[key] = _Asked(event.get("argumentsFingerprint"))
+        self._approvals[name] = self._asked[key] = _Asked(key, event.get("argumentsFingerprint"))
 
     def _approval_resolved(self, event: Event) -> None:
         name = event.get("approvalId")
@@ -347,6 +355,8 @@ class Conduct:
             self._note("I-9", "a decision on a question that is not open", str(name))
         else:
             asked.decision = str(event.get("decision"))
+            if event.get("source") == "invalidation" and self._asked.get(asked.key) is asked:
+                del self._asked[asked.key]  # The agent did not ask for it any more; nobody said no.
 
     def _approve(self, call: _Call, step: str) -> None:
         """A start that somebody was asked about: for these very arguments, and after a yes."""

@@ -46,7 +46,7 @@ class Tool:
     ) -> None:  # fmt: skip
         self.body = body
         self.name = check_name(name or _name_of(body), "tool")
-        self.capability: Capability = capabilities.resolve(self.name, effect, replay, builtin=builtin)
+        self.capability = _resolved(self.name, body, effect, replay, builtin=builtin)
         self.probe = probe
         self.in_doubt_s = in_doubt_s
         self.window_s = window_s
@@ -287,6 +287,13 @@ def _return_annotation(body: Body) -> Any:
     return Any if annotation is inspect.Signature.empty or isinstance(annotation, str) else annotation
 
 
+def _resolved(name: str, body: Body, effect: str, replay: str, *, builtin: bool) -> Capability:
+    """What it says of itself; only a tool of clew's own may say that it is built in (#137)."""
+    if builtin and not str(getattr(body, "__module__", "")).startswith("clew.toolkit."):
+        return capabilities.fallback(name, ["capability_invalid:builtin_source"])
+    return capabilities.resolve(name, effect, replay, builtin=builtin)
+
+
 def _by_name(bound: inspect.BoundArguments, takes_call: bool) -> dict[str, Any]:
     """Bound arguments as one object; the call itself left out, `**extra` spread."""
     arguments: dict[str, Any] = {}
@@ -302,6 +309,8 @@ def _check_declared(found: Tool) -> None:
     effect, replay = found.capability.effect, found.capability.replay
     if inspect.isgeneratorfunction(found.body) or inspect.isasyncgenfunction(found.body):
         raise _invalid(found.name, "it is a generator")
+    if "capability_invalid:builtin_source" in found.capability.issues:
+        raise _invalid(found.name, "it is none of clew's own tools, so it is not built in")
     if found.capability.resolution == "fallback":
         wrong = " and ".join(issue.partition(":")[2] for issue in found.capability.issues)
         raise _invalid(

@@ -16,6 +16,8 @@ import msgspec
 
 from clew.core.budget import RunBudget
 from clew.core.calls import CallState
+from clew.core.findings import Finding
+from clew.core.invariants import check
 from clew.core.outcome import PERSON_REASONS, outcome_now
 from clew.core.records import Batch
 from clew.core.redact import Redactor
@@ -81,6 +83,7 @@ class Lived:
         outcome: `completed`, `needs a person`, `failed: …`, `paused: …`, `no end`, or `refused: …` with a code.
         appends: What each append behind the birth said, over all legs.
         journal: The bytes of its journal; write them to a file to look at them with `clew show`.
+        contradictions: What the invariant checker says of it.
     """
 
     watch: Watch
@@ -93,6 +96,7 @@ class Lived:
     calls: list[CallState] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     journal: bytes = b""
+    contradictions: list[Finding] = field(default_factory=list)
 
 
 def live(terms: Terms, kill: Kill | None, listed: frozenset[str]) -> Lived:
@@ -255,8 +259,9 @@ class _Life:
 
     def _look_back(self) -> None:
         lived, state = self._lived, self._state()
-        records = self._home(CrashPoint()).reader.records(RUN)
+        records = list(self._home(CrashPoint()).reader.records(RUN))
         lived.events = [record.payload["event"] for record in records if record.kind == "event"]
+        lived.contradictions = list(check(records))
         lived.calls = list(state.calls.values())
         lived.journal = self._store.raw(RUN)
         lived.output = (state.agent_end or {}).get("output") if state.state == COMPLETED else None

@@ -55,6 +55,11 @@ def decided_by(source: str) -> dict[str, Any]:
     return {**decided(decision="deny"), "source": source}
 
 
+def child(step: Any = "child-1") -> Draft:
+    """A child run is about to begin."""
+    return Draft("delegation", {"type": "delegation_recorded", "parentStepId": step})
+
+
 ENDED = events.turn_end("turn-1", None)
 RESULT = events.tool_result(PAY_1, is_error=False)
 LATE = review(PAY_1, "happened", result_recorded=True, result=None)
@@ -111,6 +116,8 @@ LEGAL = {
     "denied as an answer": [
         approval(LOOK_1), decided(decision="deny"), *proposed(LOOK_1), {**NO, "stepId": "look-1"},
     ],
+    "a child ends although its parent is aborted": [child(), "REQUEST_ABORT", answered("child-1")],
+    "what is said of a child": [child(), Draft("delegation", {"type": "child_created"}), answered("child-1")],
     "aborted": [*started(PAY_1), "REQUEST_ABORT", *returned(PAY_1), "FAIL", closing("finish", "aborted")],
     "aborted with a call in doubt": [*started(PAY_1), "REQUEST_ABORT", "FAIL", closing("finish", "aborted")],
     "failed, later settled": [
@@ -129,6 +136,10 @@ BROKEN: dict[str, tuple[list[Any], tuple[str, str]]] = {
     "a turn that is over begins again": ([turn(), ENDED, turn()], ("I-4", "turn-1")),
     "a turn begins again with another request": ([turn(), turn("0" * 64)], ("I-4", "turn-1")),
     "a turn with the id of a step": ([answered("turn-1"), turn()], ("I-4", "turn-1")),
+    "a child in the step of a call": ([*started(PAY_1), child("pay-1")], ("I-4", "pay-1")),
+    "a call in the step of a child": ([child("pay-1"), *proposed(PAY_1)[:1]], ("I-4", "pay-1")),
+    "a child of no step": ([child(None)], ("I-6", "None")),
+    "a child after the abort": (["REQUEST_ABORT", child()], ("I-10", "child-1")),
     "a step is done twice": ([answered("plan-1"), answered("plan-1")], ("I-4", "plan-1")),
     "a turn is answered twice": ([turn(), answered(), answered()], ("I-4", "turn-1")),
     # I-5

@@ -63,6 +63,7 @@ LEGAL = {
     "text after the abort": ["REQUEST_ABORT", {"type": "text_delta", "delta": "x"}, {"type": "error"}],
     "a result of nobody": [TURN, without(RESULT, "callId", "stepId", "idempotencyKey")],
     "a capability of nobody": [SAFE],
+    "a child of theirs": [Draft("delegation", {"type": "delegation_recorded"})],
     "a loss that only we record": [Draft("resume", {"integrityWaived": {"accepted": "loss"}})],
 }  # fmt: skip
 

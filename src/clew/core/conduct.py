@@ -1,11 +1,13 @@
-"""What calls, turns and approvals in a journal of ours may do, judged from DESIGN alone: I-4 to I-7, I-9, I-10, I-12.
+"""What calls, turns and approvals in a journal of ours may do, judged from DESIGN alone: I-4 to I-7, I-10, I-12.
 
 A second opinion: it shares no rule with `happenings` and `calls`, so that a fault in the fold is found here.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
+from clew.core.consent import Consent
 from clew.core.findings import Slip
 
 Event = dict[str, Any]
@@ -36,29 +38,23 @@ class _Call:
         return self.status in ("started", "unknown") and not self.settled and not self.answered
 
     @property
+    def stands(self) -> str:
+        """How it stands, in words."""
+        return "answered" if self.answered else self.status or "not started"
+
+    @property
     def unsettled(self) -> bool:
         """Open, or committed without an answer that could have been kept."""
         return self.open or (self.status == "committed" and not (self.settled or self.answered or self.lost))
 
 
+@dataclass(slots=True)
 class _Turn:
     """One turn: what was asked, whether it was answered, whether it is over."""
 
-    __slots__ = ("answered", "asked", "ended")
-
-    def __init__(self, asked: object) -> None:
-        self.asked = asked
-        self.answered = self.ended = False
-
-
-class _Asked:
-    """One question to a person."""
-
-    __slots__ = ("decision", "fingerprint", "key")
-
-    def __init__(self, key: str, fingerprint: object) -> None:
-        self.key, self.fingerprint = key, fingerprint
-        self.decision = ""
+    asked: object
+    answered: bool = False
+    ended: bool = False
 
 
 class Conduct:
@@ -70,18 +66,16 @@ class Conduct:
     """
 
     __slots__ = (
-        "_approvals", "_asked", "_calls", "_ids", "_note", "_run_id", "_steps", "_turns", "agent_ended", "state",
+        "_calls", "_children", "_consent", "_ids", "_note", "_run_id", "_steps", "_turns", "agent_ended", "state",
     )  # fmt: skip
 
     def __init__(self, run_id: str, slip: Slip) -> None:
         self._run_id = run_id
         self._note = slip.note
         self._calls: dict[str, _Call] = {}
-        self._ids: set[str] = set()
         self._turns: dict[str, _Turn] = {}
-        self._steps: set[str] = set()
-        self._approvals: dict[str, _Asked] = {}
-        self._asked: dict[str, _Asked] = {}
+        self._ids, self._steps, self._children = set[str](), set[str](), set[str]()
+        self._consent = Consent(run_id, slip)
         self.state = "accepted"
         self.agent_ended = False
 
@@ -101,6 +95,17 @@ class Conduct:
             if not (call.answered or call.free or call.open):
                 call.attempt, call.status, call.settled, call.promised = call.attempt + 1, "unknown", "", ""
 
+    def delegate(self, step: object) -> None:
+        """A child run is about to begin, in a step of its own."""
+        if type(step) is not str:
+            self._note("I-6", "a child of no step", str(step))
+            return
+        if self.state != "running":
+            self._begins("a child begins", step)
+        if self._taken(step):
+            self._note("I-4", "the step starts a second time", step)
+        self._children.add(step)
+
     def end(self, status: object) -> None:
         """The journal is at its end; a run that succeeded leaves no call open (W38: the status is the outcome's)."""
         if status != "succeeded" and self.state != "completed":
@@ -119,7 +124,7 @@ class Conduct:
             self._note("I-11", f"{what} while the operation is {self.state}", subject)
 
     def _taken(self, name: str) -> bool:
-        return name in self._calls or name in self._turns or name in self._steps
+        return name in self._calls or name in self._turns or name in self._steps or name in self._children
 
     def _tool_call(self, event: Event) -> None:
         step, call_id, turn = event.get("stepId"), event.get("callId"), event.get("turnId")
@@ -244,7 +249,7 @@ class Conduct:
             call.attempt, call.status = attempt, status
             call.lost = event.get("persistence") == "withheld" if not call.answered else call.lost
             if status == "not_started":
-                self._asked.pop(call.key, None)
+                self._consent.obeyed(call.key)
         else:
             self._note("I-12", f"{status!r} of attempt {attempt} cannot follow {last or 'nothing'!r}", event["stepId"])
 
@@ -252,8 +257,7 @@ class Conduct:
         """Promises 2 and 5: an attempt opens once, authorised, and only when the one before is known to be nothing."""
         if self.state != "running":
             self._begins("an attempt starts", step)
-        if self._asked:
-            self._approve(call, step)
+        self._consent.used(call.key, call.fingerprint, step)
         nothing = call.status == "not_started" or call.settled == "did_not_happen"
         if call.answered:
             self._note("I-12", f"attempt {attempt} starts although the call has its answer", step)
@@ -276,14 +280,11 @@ class Conduct:
         elif call.settled:
             self._note("I-7", f"attempt {attempt} was settled as {call.settled}, then as {outcome}", step)
         elif not (call.unsettled or lost) or (call.status == "committed" and outcome == "did_not_happen"):
-            self._note("I-7", f"attempt {attempt} is settled as {outcome} although it is {self._end_of(call)}", step)
+            self._note("I-7", f"attempt {attempt} is settled as {outcome} although it is {call.stands}", step)
         elif event.get("resultRecorded") is True and "result" not in event:
             call.promised = outcome
         else:
             call.settled, call.promised = outcome, ""
-
-    def _end_of(self, call: _Call) -> str:
-        return "answered" if call.answered else call.status or "not started"
 
     # What the agent was told.
 
@@ -300,17 +301,17 @@ class Conduct:
         if call.answered and not call.promised:
             self._note("I-7", "the call has its answer already", step)
             return
-        if self._asked and call.free and not is_error:
-            self._approve(call, step)
+        if call.free and not is_error:
+            self._consent.used(call.key, call.fingerprint, step)
         if not _explained(call, is_error):
-            self._note("I-7", f"an answer that nothing explains: the last attempt is {self._end_of(call)}", step)
+            self._note("I-7", f"an answer that nothing explains: the last attempt is {call.stands}", step)
         if call.promised:
             call.settled, call.promised = call.promised, ""
         call.answered, call.is_error, call.lost = True, is_error, "blob" in event
 
     def _done(self, step: str) -> None:
-        """A turn is answered, or a step that is no call is done."""
-        if self.state != "running":
+        """A turn is answered, or a step that is no call is done; what a child came to is kept as an answer is."""
+        if self.state != "running" and step not in self._children:
             self._begins("a turn is answered or a step is done", step)
         turn = self._turns.get(step)
         if step in self._steps or (turn is not None and turn.answered):
@@ -337,36 +338,10 @@ class Conduct:
     # Who was asked.
 
     def _approval_required(self, event: Event) -> None:
-        name, key = event.get("approvalId"), event.get("idempotencyKey")
-        if type(name) is not str or name in self._approvals or type(key) is not str:
-            self._note("I-9", "the question is asked twice, or is about nothing", str(name))
-            return
-        if key != f"{self._run_id}:{event.get('stepId')}:{event.get('callId')}":
-            self._note("I-6", "the key of a question does not follow from run, step and call", name)
-        waiting = self._asked.get(key)
-        if waiting is not None and not waiting.decision:
-            self._note("I-9", "the same is asked while the question before it is open", name)
-        self._approvals[name] = self._asked[key] = _Asked(key, event.get("argumentsFingerprint"))
+        self._consent.required(event)
 
     def _approval_resolved(self, event: Event) -> None:
-        name = event.get("approvalId")
-        asked = self._approvals.get(name) if type(name) is str else None
-        if asked is None or asked.decision:
-            self._note("I-9", "a decision on a question that is not open", str(name))
-        else:
-            asked.decision = str(event.get("decision"))
-            if event.get("source") == "invalidation" and self._asked.get(asked.key) is asked:
-                del self._asked[asked.key]  # The agent did not ask for it any more; nobody said no.
-
-    def _approve(self, call: _Call, step: str) -> None:
-        """A start that somebody was asked about: for these very arguments, and after a yes."""
-        asked = self._asked.get(call.key)
-        if asked is None:
-            return
-        if asked.decision != "allow":
-            self._note("I-9", f"starts although the question about it is {asked.decision or 'open'!r}", step)
-        elif asked.fingerprint != call.fingerprint:
-            self._note("I-9", "starts with other arguments than were approved", step)
+        self._consent.resolved(event)
 
 
 def _explained(call: _Call, is_error: bool) -> bool:

@@ -176,6 +176,8 @@ class Checker:
             if conduct.state == "aborting":
                 self._slip.note("I-10", "a checkpoint after an abort was asked for", str(payload.get("checkpointId")))
             self._checkpoint(payload)
+        elif kind == "delegation" and payload.get("type") == "delegation_recorded":
+            conduct.delegate(payload.get("parentStepId"))
         elif kind in ("pause", "finish"):
             self._close(kind, payload, conduct)
 

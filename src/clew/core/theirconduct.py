@@ -85,6 +85,9 @@ class TheirConduct:
     def doubt(self) -> None:
         """Only we record such a thing."""
 
+    def delegate(self, step: object) -> None:
+        """Their children are not judged."""
+
     def end(self, status: object) -> None:
         """The journal is at its end; without a finish (`status` is None) nothing has to have ended yet."""
         keys = {call.key for call in self._calls.values()}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from clew.core.extensions import receipt_rows
+from clew.core.loops import last_loop
 from clew.core.operation import DurableOperation
 from clew.core.outcome import effect_row, exit_code, no_evaluation, outcome_now, readiness
 from clew.core.resume import Facts, is_resumable
@@ -50,6 +51,7 @@ def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict
         "review": [effect_row(call) for call in state.unsettled()],
         "effects": [],
         "integrity": integrity,
+        "loop": last_loop(state),
         "legs": [{**leg.owner, "openedAt": leg.opened_at, "closedBy": leg.closed_by or None} for leg in state.legs],
     }
 

@@ -77,9 +77,9 @@ class RunState:
 
     __slots__ = (
         "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "clock_stepped",
-        "controls", "extensions", "finish", "last_append", "last_time", "legs", "metrics", "numbers", "operation",
-        "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "theirs",
-        "trace_sequence", "turns",
+        "controls", "extensions", "finish", "last_append", "last_time", "legs", "loop", "metrics", "numbers",
+        "operation", "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps",
+        "theirs", "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -110,6 +110,7 @@ class RunState:
         self.agent_end: dict[str, Any] | None = None
         self.pause: dict[str, Any] | None = None
         self.finish: dict[str, Any] | None = None
+        self.loop: dict[str, Any] | None = None
         self.metrics = RunMetrics()
         self.theirs = _NOTHING_OF_THEIRS
 
@@ -147,6 +148,7 @@ class RunState:
         self.clock_stepped, self.active_ms, self.legs = other.clock_stepped, other.active_ms, other.legs
         self.operation, self.accepted_parts = other.operation, other.accepted_parts
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
+        self.loop = other.loop
 
     # What a reader asks.
 

@@ -9,6 +9,7 @@ from clew.core.events import Event, step_output, turn_end
 from clew.core.ids import check_name
 from clew.core.jsonable import record_result
 from clew.errors import UsageError
+from clew.runtime import recording
 from clew.runtime.bodies import blocking
 from clew.runtime.clock import now_text, random_float, random_uuid
 from clew.runtime.drivers import pass_async, pass_sync
@@ -36,6 +37,24 @@ class _Recorded:
     def workspace(self) -> str:
         """The folder that workspace tools may touch."""
         return self._gate.workspace.root
+
+    @property
+    def config_fingerprint(self) -> str:
+        """SHA-256 of what the agent's author declared when the run began, 64 hex digits."""
+        return str(self._gate.journal.state.start["configFingerprint"])
+
+    @property
+    def stopping(self) -> str:
+        """Why nothing starts any more: a reason, `aborted`, or empty while things may start."""
+        return recording.stopping(self._gate)
+
+    def recorded(self, kind: str) -> dict[str, Any] | None:
+        """The payload of the last record of a kind (`loop`), of this leg or an earlier one; None without one."""
+        return recording.recorded(self._gate, kind)
+
+    def pause(self, reason: str, message: str = "") -> None:
+        """Pause the run for a reason of the agent's own, a code in snake_case; raises `Stop`, which is to pass."""
+        recording.pause(self._gate, reason, message)
 
     def now(self) -> str:
         """The time, ISO-8601 UTC; the same again when the agent is replayed."""
@@ -132,6 +151,20 @@ class Run(_Recorded):
         await self._write(lambda: step_events(self._gate, step, answer))
         return restored(answer, _returns(work))
 
+    async def record(self, kind: str, payload: Any) -> None:
+        """Put a fact of a kind (`loop`) into the journal; returns when it is durable.
+
+        Raises:
+            UsageError: `invalid_record`, `invalid_record_kind`, `value_not_json`; nothing was written.
+        """
+        await self._breathe()
+        here(self.run_id)
+        said = recording.draft(self._gate, kind, payload)
+        with self._gate.flight():
+            met = await self._gate.journal.append_from_loop([said])
+        if met is not None:
+            raise met
+
     async def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once: `ask(request)`, async or plain, returns `clew.Turn(output, usage)` or a bare output.
 
@@ -207,6 +240,14 @@ class SyncRun(_Recorded):
         answer = self._gate.redactor.answer(told)
         self._write(lambda: step_events(self._gate, step, answer))
         return restored(answer, _returns(work))
+
+    def record(self, kind: str, payload: Any) -> None:
+        """Put a fact of a kind (`loop`) into the journal; as `Run.record`."""
+        self._gate.poll()
+        here(self.run_id)
+        said = recording.draft(self._gate, kind, payload)
+        with self._gate.flight():
+            self._gate.journal.append([said])
 
     def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once; as `Run.turn`."""

@@ -124,7 +124,7 @@ NOTES = {
     55: "there is no flush: every append is one",
     108: "W35 forbids it: a shared part is written where it stands, a circle is refused",
     136: "of words; an undeclared tool is external and not repeatable, a record that lacks a member is refused",
-    220: "steps are numbered: `loop-plan-1`, `loop-execute-1`; which are replayed is told by the `resume` record's plan",
+    220: "steps are numbered: `loop-plan-1`, `loop-execute-1`; what is replayed stands in the `resume` record's plan",
     221: "a limit or a pause of the run leaves the loop in its phase, for the run resumes (DESIGN §6)",
     238: "secrets only: a body or a command without one is recorded",
 }

@@ -23,13 +23,14 @@ from clew.errors import Corrupt
 
 
 class TurnState(msgspec.Struct, frozen=True, gc=False):
-    """One turn: its request's fingerprint, and its answer once there is one."""
+    """One turn: its request's fingerprint, its answer once there is one, and the step around it; empty for none."""
 
     turn_id: str
     fingerprint: str
     position: int
     answer: AnswerRef | None = None
     ended: bool = False
+    path: str = ""
 
 
 class ApprovalState(msgspec.Struct, frozen=True, gc=False):

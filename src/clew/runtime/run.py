@@ -83,6 +83,11 @@ class _Recorded:
     def _admit(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ticket:
         return self._gate.admit(tool, args, kwargs, here(self.run_id))
 
+    def _path(self) -> str:
+        """The step around the code that runs now; a turn may be asked from a thread that carries none."""
+        place = HERE.get()
+        return place.path if place is not None and place.run_id == self.run_id else ""
+
     def _step_id(self, name: str) -> str:
         check_name(name, "step")
         if name in RESERVED or name in self._gate.tools:
@@ -172,7 +177,7 @@ class Run(_Recorded):
         """
         await self._breathe()
         gate = self._gate
-        ticket = admit_turn(gate, request)
+        ticket = admit_turn(gate, request, self._path())
         if ticket.replay is not None:
             return ticket.replay.value
         if gate.extensions is not None:
@@ -253,7 +258,7 @@ class SyncRun(_Recorded):
         """Ask a model once; as `Run.turn`."""
         gate = self._gate
         gate.poll()
-        ticket = admit_turn(gate, request)
+        ticket = admit_turn(gate, request, self._path())
         if ticket.replay is not None:
             return ticket.replay.value
         if gate.extensions is not None:

@@ -23,18 +23,19 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class TurnTicket(msgspec.Struct, frozen=True):
-    """One admitted turn: its id, its request's fingerprint, and the answer when it is replayed."""
+    """One admitted turn: its id, its request's fingerprint, the answer when it is replayed, and the step around it."""
 
     turn_id: str
     fingerprint: str
     replay: Answer | None = None
+    path: str = ""
 
     def start(self) -> Event:
         """The record of the request."""
-        return agent_start(self.turn_id, self.fingerprint)
+        return agent_start(self.turn_id, self.fingerprint, self.path)
 
 
-def admit_turn(gate: Gate, request: Any) -> TurnTicket:
+def admit_turn(gate: Gate, request: Any, path: str = "") -> TurnTicket:
     """Let a turn in: a recorded one with its answer, or a new one.
 
     Raises:
@@ -44,14 +45,14 @@ def admit_turn(gate: Gate, request: Any) -> TurnTicket:
     gate.check_time()
     asked = fingerprint(to_json(request, at="request"))
     try:
-        recorded = gate.claims.turn(asked)
+        recorded = gate.claims.turn(path, asked)
     except Refused as fault:
         gate.diverge(fault)
         raise
     if recorded is None:
-        return TurnTicket(gate.next_turn(), asked)
+        return TurnTicket(gate.next_turn(), asked, path=path)
     replay = None if recorded.answer is None else gate.read_answer(recorded.answer)
-    return TurnTicket(recorded.turn_id, asked, replay)
+    return TurnTicket(recorded.turn_id, asked, replay, path)
 
 
 def heard(gate: Gate, given: Any) -> Turn:

@@ -118,6 +118,7 @@ def test_the_account_and_the_plan_show_the_loop() -> None:
     paused = garage.run()
 
     plan = garage.scene.home().plan(RUN, garage.agent)
+    assert plan is not None
 
     assert garage.loops[-1] == paused.snapshot["loop"] == plan.loop
     assert garage.loops[-1] == garage.scene.lines[-1]["payload"]["loopSnapshot"]
@@ -496,7 +497,7 @@ def test_a_loop_whose_steps_are_not_recorded_is_not_done_again() -> None:
     garage.works["plan"] = None
     garage.before = raising("verify", LookupError("a bug"))
     garage.run()
-    garage.works["plan"] = lambda run, round: garage.ran.update(["plan"])
+    garage.works["plan"] = lambda run, round: garage.ran.update([("plan", 0)])
 
     result = garage.resume()
 

@@ -185,7 +185,8 @@ def _planned(at: LoopSnapshot, event: LoopEvent, config: LoopConfig) -> LoopSnap
 
 def _acted(at: LoopSnapshot, event: LoopEvent, config: LoopConfig) -> LoopSnapshot:
     """Something was done: on to its check, unless it is what was done too often already (contract #215)."""
-    same = bool(event.action) and event.action == at.last_action_fingerprint
+    # An action that cannot be told is kept as absent, and nothing equals that.
+    same = event.action == at.last_action_fingerprint
     count = at.repeated_action_count + 1 if same else 0
     seen = {"repeated_action_count": count, "last_action_fingerprint": event.action or msgspec.UNSET}
     if count < config.max_repeated_action:

@@ -406,6 +406,27 @@ def test_a_pause_on_request_leaves_the_loop_where_it_is(way: str) -> None:
     assert ("pause_requested", "completed", WAY) == (paused.reason, done.operation.state, garage.phases)
 
 
+def test_an_error_that_hides_the_pause_of_the_run_is_not_the_loops() -> None:
+    """A function that turns `Stop` into an error of its own says nothing of the loop; the run pauses for its reason."""
+    garage = Garage()
+
+    def before(name: str, run: Any, round: Round) -> None:
+        if name == "execute" and garage.ran["execute", 1] == 1:
+            try:
+                run.pause("nothing_to_do")
+            except clew.Stop:
+                raise LookupError("a bug") from None
+
+    garage.before = before
+    paused = garage.run()
+    where = garage.phase
+    done = garage.resume()
+
+    assert ("nothing_to_do", "executing", "completed", WAY) == (
+        paused.reason, where, done.operation.state, garage.phases,
+    )  # fmt: skip
+
+
 @faces
 def test_an_abort_of_the_run_is_the_end_of_its_loop(way: str) -> None:
     """#218, #95: the loop says aborted too, before the run's own end."""

@@ -90,7 +90,7 @@ def test_the_runs_own_kinds_are_not_for_others(kind: str) -> None:
         ({"runId": "another"}, "invalid_record"),
         ({"more": 1}, "invalid_record"),
         ({"failureMessage": "x" * 5000}, "invalid_record"),
-        ({"phase": object()}, "value_not_json"),
+        ({"phase": 1j}, "value_not_json"),
     ],
     ids=str,
 )

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, NoReturn, overload
 from weakref import WeakSet
 
 import msgspec
@@ -50,7 +50,6 @@ class LoopResult(msgspec.Struct, frozen=True):
 
 
 Work = Callable[[Any, Round], Any]
-Face = TypeVar("Face", Run, SyncRun)
 _begun: "WeakSet[Run | SyncRun]" = WeakSet()
 """Runs, a new one each leg, that have had their loop: a second one would take the first one's records for its own."""
 
@@ -139,12 +138,8 @@ async def _drive_async(run: Run, walk: _Going) -> LoopResult:
             return end.value  # type: ignore[no-any-return]  # what the generator returns
         answer, fault = None, None
         try:
-            if isinstance(need, _Do):
-                answer = await run.step(need.name, need.work, run, need.round)
-            elif isinstance(need, _Keep):
-                await run.record("loop", need.snapshot.as_json())
-            else:
-                run.pause(need.reason, need.message)
+            made = _meet(run, need)
+            answer = await made if inspect.isawaitable(made) else made
         except BaseException as raised:  # noqa: BLE001  # the walk decides what it means, and lets it pass
             fault = raised
 
@@ -159,14 +154,18 @@ def _drive_sync(run: SyncRun, walk: _Going) -> LoopResult:
             return end.value  # type: ignore[no-any-return]  # what the generator returns
         answer, fault = None, None
         try:
-            if isinstance(need, _Do):
-                answer = run.step(need.name, need.work, run, need.round)
-            elif isinstance(need, _Keep):
-                run.record("loop", need.snapshot.as_json())
-            else:
-                run.pause(need.reason, need.message)
+            answer = _meet(run, need)
         except BaseException as raised:  # noqa: BLE001  # the walk decides what it means, and lets it pass
             fault = raised
+
+
+def _meet(run: Run | SyncRun, need: _Need) -> Any:
+    """Do what the walk needs, in the words that both faces share."""
+    if isinstance(need, _Do):
+        return run.step(need.name, need.work, run, need.round)
+    if isinstance(need, _Keep):
+        return run.record("loop", need.snapshot.as_json())
+    return run.pause(need.reason, need.message)
 
 
 class _Walk:

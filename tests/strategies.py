@@ -9,9 +9,11 @@ from clew.core import events
 from clew.core.calls import CallState
 from clew.core.compose import Move, Saying
 from clew.core.extensions import extension_lifecycle
-from clew.core.records import Record
+from clew.core.loops import read_snapshot
+from clew.core.records import Draft, Record
 from clew.core.state import RunState
 from clew.core.times import parse_ms
+from clew.loop.machine import EventKind, LoopConfig, LoopEvent, begin, step
 from tests.histories import (
     CHARGE,
     EDIT,
@@ -132,6 +134,7 @@ def _running(state: RunState) -> Iterator[Deed]:
     yield "looks and sees", [*proposed(look), told(look, 1), events.tool_result(look, is_error=False)]
     yield from _asking(state, number)
     yield from _turns(state)
+    yield from _looping(state)
     yield "step", [events.step_output(f"plan-{len(state.steps) + 1}", "1")]
     yield "an extension is told", [extension_lifecycle("guard", "1.0", "before-model", "succeeded", 1)]
     yield "pauses", paused()
@@ -162,6 +165,18 @@ def _turns(state: RunState) -> Iterator[Deed]:
     yield "turn begins again", [events.agent_start(turn, "f" * 64)]
     yield "turn answers", [events.step_output(turn, '"hi"'), events.turn_end(turn, None)]
     yield "turn answers, measured", [events.step_output(turn, '"hi"'), events.turn_end(turn, {"tokens": 7})]
+
+
+def _looping(state: RunState) -> Iterator[Deed]:
+    """A loop begins, or goes one phase on; its checks never pass."""
+    at = begin(state.run_id, state.start["configFingerprint"]) if state.loop is None else read_snapshot(state.loop)
+    event = LoopEvent(_ROUND[at.phase])
+    yield f"loop, {at.phase}", [Draft("loop", step(at, event, LoopConfig(max_iterations=99, max_repairs=99)).as_json())]
+
+
+_ROUND: dict[str, EventKind] = {
+    "idle": "START", "executing": "EXECUTED", "verifying": "REJECTED", "repairing": "REPAIRED",
+}  # fmt: skip
 
 
 def _about(state: RunState, known: CallState) -> Iterator[Deed]:

@@ -18,6 +18,7 @@ from clew.errors import (
     NotCompleted,
     NotFound,
     NothingHappened,
+    NotVerified,
     Refused,
     ResultNotRecorded,
     Stop,
@@ -25,6 +26,7 @@ from clew.errors import (
     ToolError,
     UsageError,
 )
+from clew.loop import LoopController
 from clew.runtime.extensions import Extension
 from clew.runtime.home import Home
 from clew.runtime.logs import LogContext
@@ -53,8 +55,10 @@ __all__ = [
     "Held",
     "Home",
     "LogContext",
+    "LoopController",
     "NotCompleted",
     "NotFound",
+    "NotVerified",
     "NothingHappened",
     "Refused",
     "ResultNotRecorded",

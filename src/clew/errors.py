@@ -99,6 +99,12 @@ class NotCompleted(ClewError):
         return int(self.facts.get("exit", 1))
 
 
+class NotVerified(ClewError):
+    """A loop ended without a check that passed; uncaught, it pauses the run as what the agent raised."""
+
+    exit_code = 22
+
+
 class NothingHappened(Exception):
     """Raised by a tool that knows its effect did not happen, so it may be told to the agent as an error."""
 

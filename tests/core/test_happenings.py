@@ -580,6 +580,15 @@ def test_an_answered_turn_is_not_asked_again(asked: str) -> None:
     assert "'turn-1' is taken" in refused(scribe, events.agent_start("turn-1", asked)).message
 
 
+def test_a_turn_stays_in_its_step() -> None:
+    """It is asked for again where it was asked, and nowhere else."""
+    scribe = run([events.agent_start("turn-1", "f", "plan-1")])
+    turn = scribe.state.turns.get("turn-1")
+
+    assert "'turn-1' is taken" in refused(scribe, events.agent_start("turn-1", "f")).message
+    assert (turn.path if turn else None) == "plan-1"
+
+
 def test_a_turn_is_one_request() -> None:
     """Another one under its id would get its answer."""
     error = refused(run([events.agent_start("turn-1", "f")]), events.agent_start("turn-1", "g"))

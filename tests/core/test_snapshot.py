@@ -39,7 +39,7 @@ CONTRACT = [
     "schemaVersion", "runId", "operation", "outcome", "metrics", "evaluation", "releaseReadiness", "trace",
     "checkpoints", "artifacts", "extensions", "resumable",
 ]  # fmt: skip
-OURS = ["review", "effects", "checks", "limits", "integrity", "legs"]
+OURS = ["review", "effects", "checks", "limits", "integrity", "loop", "legs"]
 
 
 def account(state: RunState, trace: Any = ()) -> dict[str, Any]:

@@ -65,6 +65,17 @@ def test_the_thirty_lines_run_by_the_command(tmp_path: Path) -> None:
     assert len((tmp_path / "books").read_text("utf-8").splitlines()) == 2
 
 
+def test_the_loops_on_the_page_on_loops_run(tmp_path: Path) -> None:
+    """They claim how they end, so they must end so."""
+    ends = []
+    for number, block in enumerate(blocks("docs/loop.md")):
+        (tmp_path / f"loop_{number}.py").write_text(block, "utf-8")
+        done = run_here(tmp_path, f"loop_{number}.py")
+        ends.append((done.stderr, done.returncode))
+
+    assert [("", 0), ("", 0)] == ends
+
+
 def the_agents_test() -> str:
     """The test of an agent that the page on testing shows."""
     [shown] = [block for block in blocks("docs/testing.md") if "crash_points" in block]

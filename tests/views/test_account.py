@@ -47,6 +47,31 @@ def test_the_page_of_a_run_answers_who_what_when_and_how_far() -> None:
     ] == lines
 
 
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ({"phase": "repairing", "iteration": 2, "repairCount": 1}, "repairing: round 2, 1 repair"),
+        (
+            {
+                "phase": "paused",
+                "iteration": 1,
+                "repairCount": 0,
+                "pauseReason": "policy_denied",
+                "resumePhase": "executing",
+            },
+            "paused (policy_denied), to go on executing: round 1, 0 repairs",
+        ),
+        (
+            {"phase": "failed", "iteration": 3, "repairCount": 2, "failureCode": "loop_exhausted"},
+            "failed (loop_exhausted): round 3, 2 repairs",
+        ),
+    ],
+)
+def test_where_a_loop_stands_is_one_line(told: dict[str, Any], line: str) -> None:
+    """What it is at, why it stopped, and how many tries it had."""
+    assert f"  loop     {line}" == page(snapshot(loop=told))[3]
+
+
 def test_what_nobody_measured_is_not_zero() -> None:
     """A run that cost money must not look free."""
     metrics = {"toolCalls": 0, "turns": 2, "tokens": None, "durationMs": 0, "unmeasuredTurns": 2, "toolFailures": 1}

@@ -185,9 +185,12 @@ def effect_review(
     return event
 
 
-def agent_start(turn_id: str, request_fingerprint: str) -> Event:
-    """A model is about to be asked."""
-    return {"type": "agent_start", "agent": AGENT, "turnId": turn_id, "requestFingerprint": request_fingerprint}
+def agent_start(turn_id: str, request_fingerprint: str, step_id: str = "") -> Event:
+    """A model is about to be asked, inside of a step if one is named."""
+    event: Event = {"type": "agent_start", "agent": AGENT, "turnId": turn_id, "requestFingerprint": request_fingerprint}
+    if step_id:
+        event["stepId"] = step_id
+    return event
 
 
 def turn_end(turn_id: str, usage: Event | None) -> Event:

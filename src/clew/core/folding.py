@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core import calls, foreign, legs
+from clew.core import calls, foreign, legs, loops
 from clew.core.budget import RunBudget
 from clew.core.calls import Illegal
 from clew.core.events import KNOWN
@@ -191,6 +191,8 @@ def _check_completed(state: RunState) -> None:
 def _pause(state: RunState, record: Record, position: int) -> None:
     if state.own and state.state != "paused":
         raise Illegal(f"a pause while the operation is {state.state}")
+    if state.own and record.payload.get("loopSnapshot") != state.loop:
+        raise Illegal("the pause says of the loop what no record says")
     state.pause = record.payload
     close_leg(state, "pause", record.timestamp, _measured(record.payload))
 
@@ -243,7 +245,13 @@ def _ignore(state: RunState, record: Record, position: int) -> None:
     """Kinds that clew reads over and never writes."""
     if state.own:
         raise Illegal(f"records of kind {record.kind!r} are not written by clew")
-    if record.kind == "loop":
+
+
+def _loop(state: RunState, record: Record, position: int) -> None:
+    if state.own:
+        loops.taken(state, record.payload)
+        state.loop = record.payload
+    else:
         foreign.take_loop(state, record.payload)
 
 
@@ -252,6 +260,7 @@ _KINDS: Final[dict[str, Callable[[RunState, Record, int], None]]] = {
     "resume": _resume,
     "operation": _operation,
     "event": _event,
+    "loop": _loop,
     "pause": _pause,
     "finish": _finish,
 }

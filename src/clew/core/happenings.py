@@ -224,17 +224,18 @@ def _review(state: RunState, event: Event, record: Record, position: int) -> Non
 def _agent_start(state: RunState, event: Event, record: Record, position: int) -> None:
     _must_run(state, "a turn")
     turn_id, asked = _text(event, "turnId"), _text(event, "requestFingerprint")
+    path = _text(event, "stepId") if "stepId" in event else ""
     earlier = state.turns.get(turn_id)
     if state.calls.get(turn_id) is not None or state.steps.get(turn_id) is not None:
         raise Illegal(f"turn {turn_id!r} has the id of a step")
     if earlier is None:
-        state.turns.put(turn_id, TurnState(turn_id, asked, position, leg=len(state.legs)))
+        state.turns.put(turn_id, TurnState(turn_id, asked, position, leg=len(state.legs), path=path))
         _count_number(state, turn_id)
         state.metrics.turns += 1
         state.metrics.steps_started += 1
         state.metrics.add_request()
         return
-    if earlier.answer is not None or earlier.fingerprint != asked:
+    if earlier.answer is not None or (earlier.fingerprint, earlier.path) != (asked, path):
         raise Illegal(f"turn {turn_id!r} is taken")
     if earlier.leg == len(state.legs) and not earlier.ended:
         state.metrics.lose_open(1)

@@ -23,6 +23,8 @@ EXIT_BY_REASON: Final = {
     "process_alive": 21,
     "agent_error": 22,
     "crash_loop": 22,
+    "loop_exhausted": 22,
+    "loop_no_progress": 22,
     "resume_divergence": 22,
     "pause_requested": 23,
     "interrupted": 130,
@@ -81,6 +83,7 @@ def closing_payload(state: RunState, outcome: Outcome, active_ms: int | None = N
         "releaseReadiness": readiness(state, outcome.status),
         "artifacts": [],
         "extensions": receipt_rows(state.extensions),
+        **({"loopSnapshot": state.loop} if state.loop is not None and outcome.status == "paused" else {}),
     }
 
 

@@ -8,6 +8,7 @@ import msgspec
 from clew.core.calls import AnswerRef, CallState
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability, stricter
+from clew.core.loops import is_exhausted, last_loop
 from clew.core.state import RunState
 from clew.errors import Corrupt, NotFound, Refused
 
@@ -79,13 +80,14 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 class ResumePlan(msgspec.Struct, frozen=True, rename="camel"):
     """One decision for every step, turn and call of a run, in the order of the journal. Touches nothing.
 
-    `sequence` and `chain` say for which end of the journal it holds.
+    `sequence` and `chain` say for which end of the journal it holds; `loop` is the last loop snapshot, if there is one.
     """
 
     run_id: str
     sequence: int
     chain: str
     steps: tuple[Step, ...]
+    loop: dict[str, Any] | None = None
 
     @property
     def blocked(self) -> tuple[Step, ...]:
@@ -131,6 +133,7 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
         NotFound: `unknown_run` when there is no record.
         Refused: `run_already_finished` when the operation is completed or failed, or a foreign run's input is over.
         Refused: `foreign_run` when another program began the journal and a configuration is given.
+        Refused: `operation_not_resumable` when its loop is used up and a configuration is given.
         Refused: `resume_input_mismatch` when the input differs from the recorded one.
         Refused: `resume_config_mismatch` when a part differs; `facts["changed"]` names it.
 
@@ -145,6 +148,7 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
         raise _finished(state)
     if config is not None:
         check_ours(state)
+        _check_loop(state)
         _check_input(state, facts)
         _check_config(state, config, facts)
     placed = [(turn.position, _judge_answer(turn.turn_id, turn.answer, facts)) for turn in state.turns.values()]
@@ -152,7 +156,8 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
     placed += [(call.position, _judge(state, call, facts)) for call in state.calls.values()]
     placed += [(position, step) for position, step in _asked_before_recorded(state)]
     placed.sort(key=lambda found: found[0])
-    return ResumePlan(state.run_id, state.sequence, state.chain, tuple(step for _, step in placed))
+    steps = tuple(step for _, step in placed)
+    return ResumePlan(state.run_id, state.sequence, state.chain, steps, last_loop(state))
 
 
 def is_resumable(state: RunState, facts: Facts) -> bool:
@@ -162,7 +167,8 @@ def is_resumable(state: RunState, facts: Facts) -> bool:
     except (Refused, NotFound, Corrupt):
         return False
     stuck = [step for step in plan.blocked if step.reason != "approval_required"]
-    return state.own and state.state == "paused" and not stuck and not plan.given_up
+    waits = stuck or plan.given_up or is_exhausted(state)
+    return state.own and state.state == "paused" and not waits
 
 
 def _judge_answer(step_id: str, answer: AnswerRef | None, facts: Facts) -> Step:
@@ -289,6 +295,18 @@ def _check_config(state: RunState, config: Fingerprint, facts: Facts) -> None:
         run=state.run_id,
         changed=changed,
     )
+
+
+def _check_loop(state: RunState) -> None:
+    if is_exhausted(state):
+        raise Refused(
+            f"run {state.run_id!r} is paused because its loop is used up (loop_exhausted); it does not go on",
+            code="operation_not_resumable",
+            next=f"Look at it with `clew show {state.run_id}`, end it with `clew abort {state.run_id}`, "
+            "and start a new run.",
+            run=state.run_id,
+            loop=last_loop(state),
+        )
 
 
 def _finished(state: RunState) -> Refused:

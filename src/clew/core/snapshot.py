@@ -5,6 +5,7 @@ from typing import Any
 
 from clew.core.evaluation import check_rows, evaluation, readiness
 from clew.core.extensions import receipt_rows
+from clew.core.loops import last_loop
 from clew.core.operation import DurableOperation
 from clew.core.outcome import effect_row, exit_code, outcome_now
 from clew.core.resume import Facts, is_resumable
@@ -53,6 +54,7 @@ def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict
         "checks": check_rows(state),
         "limits": state.limits,
         "integrity": integrity,
+        "loop": last_loop(state),
         "legs": [{**leg.owner, "openedAt": leg.opened_at, "closedBy": leg.closed_by or None} for leg in state.legs],
     }
 

@@ -24,7 +24,7 @@ from clew.errors import Corrupt
 
 
 class TurnState(msgspec.Struct, frozen=True, gc=False):
-    """One turn: its request's fingerprint, and its answer once there is one."""
+    """One turn: its request's fingerprint, its answer once there is one, and the step around it; empty for none."""
 
     turn_id: str
     fingerprint: str
@@ -32,6 +32,7 @@ class TurnState(msgspec.Struct, frozen=True, gc=False):
     answer: AnswerRef | None = None
     ended: bool = False
     leg: int = 0
+    path: str = ""
 
 
 class CheckState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,7 +92,7 @@ class RunState:
 
     __slots__ = (
         "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "checks", "clock_stepped",
-        "controls", "extensions", "finish", "last_append", "last_time", "legs", "limits", "messages", "metrics",
+        "controls", "extensions", "finish", "last_append", "last_time", "legs", "limits", "loop", "messages", "metrics",
         "numbers", "operation", "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at",
         "steps", "theirs", "trace_sequence", "turns",
     )  # fmt: skip
@@ -127,6 +128,7 @@ class RunState:
         self.agent_end: dict[str, Any] | None = None
         self.pause: dict[str, Any] | None = None
         self.finish: dict[str, Any] | None = None
+        self.loop: dict[str, Any] | None = None
         self.metrics = RunMetrics()
         self.theirs = _NOTHING_OF_THEIRS
 
@@ -165,7 +167,7 @@ class RunState:
         self.clock_stepped, self.active_ms, self.legs = other.clock_stepped, other.active_ms, other.legs
         self.operation, self.accepted_parts = other.operation, other.accepted_parts
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
-        self.limits, self.checks = other.limits, other.checks
+        self.limits, self.checks, self.loop = other.limits, other.checks, other.loop
 
     # What a reader asks.
 

@@ -47,17 +47,20 @@ class Claims:
         """
         self._untold.append(call)
 
-    def turn(self, fingerprint: str) -> TurnState | None:
+    def turn(self, path: str, fingerprint: str) -> TurnState | None:
         """The recorded turn that is meant: an answered one first; None for a new one.
 
+        Turns of another step are of no concern: when that step has its answer, nobody asks for them again.
+
         Raises:
-            Refused: `resume_divergence` when answered turns with other requests are recorded and were not asked for.
+            Refused: `resume_divergence` when answered turns with other requests are recorded here and not asked for.
         """
-        equal = [turn for turn in self._turns if turn.fingerprint == fingerprint]
+        here = [turn for turn in self._turns if turn.path == path]
+        equal = [turn for turn in here if turn.fingerprint == fingerprint]
         for turn in sorted(equal, key=lambda found: found.answer is None):
             self._turns.remove(turn)
             return turn
-        answered = [turn for turn in self._turns if turn.answer is not None]
+        answered = [turn for turn in here if turn.answer is not None]
         if not answered:
             return None
         raise _diverged(

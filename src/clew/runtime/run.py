@@ -10,6 +10,7 @@ from clew.core.events import Event, step_output, turn_end
 from clew.core.ids import check_name
 from clew.core.jsonable import record_result
 from clew.errors import UsageError
+from clew.runtime import recording
 from clew.runtime.bodies import blocking
 from clew.runtime.clock import now_text, random_float, random_uuid
 from clew.runtime.drivers import pass_async, pass_sync
@@ -39,6 +40,24 @@ class _Recorded:
         """The folder that workspace tools may touch."""
         return self._gate.workspace.root
 
+    @property
+    def config_fingerprint(self) -> str:
+        """SHA-256 of what the agent's author declared when the run began, 64 hex digits."""
+        return str(self._gate.journal.state.start["configFingerprint"])
+
+    @property
+    def stopping(self) -> str:
+        """Why nothing starts any more: a reason, `aborted`, or empty while things may start."""
+        return recording.stopping(self._gate)
+
+    def recorded(self, kind: str) -> dict[str, Any] | None:
+        """The payload of the last record of a kind (`loop`), of this leg or an earlier one; None without one."""
+        return recording.recorded(self._gate, kind)
+
+    def pause(self, reason: str, message: str = "") -> None:
+        """Pause the run for a reason of the agent's own, a code in snake_case; raises `Stop`, which is to pass."""
+        recording.pause(self._gate, reason, message)
+
     def now(self) -> str:
         """The time, ISO-8601 UTC; the same again when the agent is replayed."""
         return str(self._value("now", lambda: now_text(self._gate.journal.clock)))
@@ -65,6 +84,11 @@ class _Recorded:
 
     def _admit(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ticket:
         return self._gate.admit(tool, args, kwargs, here(self.run_id))
+
+    def _path(self) -> str:
+        """The step around the code that runs now; a turn may be asked from a thread that carries none."""
+        place = HERE.get()
+        return place.path if place is not None and place.run_id == self.run_id else ""
 
     def _step_id(self, name: str) -> str:
         check_name(name, "step")
@@ -157,6 +181,20 @@ class Run(_Recorded):
         await self._write(lambda: check_events(self._gate, ticket, found))
         return found
 
+    async def record(self, kind: str, payload: Any) -> None:
+        """Put a fact of a kind (`loop`) into the journal; returns when it is durable.
+
+        Raises:
+            UsageError: `invalid_record`, `invalid_record_kind`, `value_not_json`; nothing was written.
+        """
+        await self._breathe()
+        here(self.run_id)
+        said = recording.draft(self._gate, kind, payload)
+        with self._gate.flight():
+            met = await self._gate.journal.append_from_loop([said])
+        if met is not None:
+            raise met
+
     async def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once: `ask(request)`, async or plain, returns `clew.Turn(output, usage)` or a bare output.
 
@@ -164,7 +202,7 @@ class Run(_Recorded):
         """
         await self._breathe()
         gate = self._gate
-        ticket = admit_turn(gate, request)
+        ticket = admit_turn(gate, request, self._path())
         if ticket.replay is not None:
             return ticket.replay.value
         if gate.extensions is not None:
@@ -250,11 +288,19 @@ class SyncRun(_Recorded):
         self._write(lambda: check_events(self._gate, ticket, found))
         return found
 
+    def record(self, kind: str, payload: Any) -> None:
+        """Put a fact of a kind (`loop`) into the journal; as `Run.record`."""
+        self._gate.poll()
+        here(self.run_id)
+        said = recording.draft(self._gate, kind, payload)
+        with self._gate.flight():
+            self._gate.journal.append([said])
+
     def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once; as `Run.turn`."""
         gate = self._gate
         gate.poll()
-        ticket = admit_turn(gate, request)
+        ticket = admit_turn(gate, request, self._path())
         if ticket.replay is not None:
             return ticket.replay.value
         if gate.extensions is not None:

@@ -27,18 +27,19 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class TurnTicket(msgspec.Struct, frozen=True):
-    """One admitted turn: its id, its request's fingerprint, and the answer when it is replayed."""
+    """One admitted turn: its id, its request's fingerprint, the answer when it is replayed, and the step around it."""
 
     turn_id: str
     fingerprint: str
     replay: Answer | None = None
+    path: str = ""
 
     def start(self) -> Event:
         """The record of the request."""
-        return agent_start(self.turn_id, self.fingerprint)
+        return agent_start(self.turn_id, self.fingerprint, self.path)
 
 
-def admit_turn(gate: Gate, request: Any) -> TurnTicket:
+def admit_turn(gate: Gate, request: Any, path: str = "") -> TurnTicket:
     """Let a turn in: a recorded one with its answer, or a new one.
 
     Raises:
@@ -48,14 +49,14 @@ def admit_turn(gate: Gate, request: Any) -> TurnTicket:
     gate.check_going()
     asked = fingerprint(to_json(request, at="request"))
     try:
-        recorded = gate.claims.turn(asked)
+        recorded = gate.claims.turn(path, asked)
     except Refused as fault:
         gate.diverge(fault)
         raise
     if recorded is not None and recorded.answer is not None:
-        return TurnTicket(recorded.turn_id, asked, gate.read_answer(recorded.answer))
+        return TurnTicket(recorded.turn_id, asked, gate.read_answer(recorded.answer), path)
     gate.begin_turn(again=recorded is not None)
-    return TurnTicket(gate.next_turn() if recorded is None else recorded.turn_id, asked)
+    return TurnTicket(gate.next_turn() if recorded is None else recorded.turn_id, asked, path=path)
 
 
 def heard(gate: Gate, given: Any) -> Turn:

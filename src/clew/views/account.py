@@ -26,6 +26,7 @@ def account_lines(snapshot: Facts, start: Facts, effects: Iterable[Facts], place
         ("agent", f"{agent} ({path})" if path else agent),
         ("input", value_text(start.get("initialPrompt"), 500)),
         ("so far", _metrics(snapshot["metrics"])),
+        *([("loop", _loop(snapshot["loop"]))] if snapshot.get("loop") else []),
         *(("leg" if not number else "", _leg(leg, when)) for number, leg in enumerate(snapshot["legs"])),
         *(("effects" if not number else "", text) for number, text in enumerate(_effects(effects))),
         *(("told" if not number else "", text) for number, text in enumerate(_extensions(snapshot))),
@@ -49,6 +50,14 @@ def _metrics(metrics: Facts) -> str:
         parts.append(count_text(metrics["toolFailures"], "error answer"))
     stepped = ", while the clock was set back" if metrics.get("clockStepped") else ""
     return f"{', '.join(parts)}; {duration_text(metrics['durationMs'])} from its first record to its last{stepped}"
+
+
+def _loop(loop: Facts) -> str:
+    """Where its loop stands, and why there."""
+    why = one_line(str(loop.get("pauseReason") or loop.get("failureCode") or ""), 128)
+    back = f", to go on {loop['resumePhase']}" if loop.get("resumePhase") else ""
+    done = f"round {loop['iteration']}, {count_text(loop['repairCount'], 'repair')}"
+    return f"{one_line(str(loop['phase']))}{f' ({why})' if why else ''}{back}: {done}"
 
 
 def _leg(leg: Facts, when: When) -> str:

@@ -56,6 +56,14 @@ REASONS: Final = {
     "crash_loop": Advice(
         "three legs in a row died without a new answer", "find out why (clew show {run} --log), then clew resume {run}"
     ),
+    "loop_exhausted": Advice(
+        "its loop used up its rounds without a check that passed; it does not go on",
+        "clew show {run} --log  tells what the checks said; then clew abort {run}, and start a new run",
+    ),
+    "loop_no_progress": Advice(
+        "its loop did the same again and again",
+        "find out why (clew show {run} --log), then clew resume {run}  to have it checked once more",
+    ),
     "resume_divergence": Advice(
         "the agent did not do again what is recorded",
         "make it do the same again in the same places, then clew resume {run}",

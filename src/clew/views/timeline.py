@@ -55,7 +55,7 @@ def line_of(record: Record) -> Line:
     if record.kind == "event":
         return _event_line(record)
     text, more = _KINDS.get(record.kind, _unknown_kind)(record)
-    main = record.kind in ("start", "resume")
+    main = record.kind in ("start", "resume", "loop")
     return _line(record, "", text, more, main=main)
 
 
@@ -144,6 +144,14 @@ def _operation(record: Record) -> tuple[str, list[str]]:
     return (f"{move}: {reason}" if reason else move), []
 
 
+def _loop(record: Record) -> tuple[str, list[str]]:
+    said = record.payload
+    why = _member(said, "pauseReason") or _member(said, "failureCode")
+    text = f"the loop: {said.get('phase')}{f' ({why})' if why else ''}, round {said.get('iteration')}"
+    message = _member(said, "failureMessage")
+    return text, [one_line(message, 500)] if message else []
+
+
 def _pause(record: Record) -> tuple[str, list[str]]:
     outcome = record.payload.get("outcome")
     return f"paused: {reason_text(_member(outcome, 'finishReason'))}", _error_of(outcome)
@@ -171,6 +179,7 @@ _KINDS: Final[dict[str, Callable[[Record], tuple[str, list[str]]]]] = {
     "start": _start,
     "resume": _resume,
     "operation": _operation,
+    "loop": _loop,
     "pause": _pause,
     "finish": _finish,
 }

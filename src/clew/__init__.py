@@ -1,8 +1,10 @@
 """clew: runs of agents with a journal, a plan how they may go on, and a refusal to guess. Every public name."""
 
+from clew.core.approvals import Approve, Reject
 from clew.core.budget import RunBudget
 from clew.core.metrics import RunMetrics, Usage
 from clew.core.operation import DurableOperation
+from clew.core.policy import Ask, Policy, Rule
 from clew.core.receipts import EffectReceipt
 from clew.core.resume import ResumePlan, prepare_run_resume
 from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
@@ -23,6 +25,7 @@ from clew.errors import (
     ToolError,
     UsageError,
 )
+from clew.runtime.approvals import ApprovalRequest
 from clew.runtime.extensions import Extension
 from clew.runtime.home import Home
 from clew.runtime.logs import LogContext
@@ -34,6 +37,9 @@ from clew.stores.jsonl import FileRunStore
 
 __all__ = [
     "Agent",
+    "ApprovalRequest",
+    "Approve",
+    "Ask",
     "Call",
     "CannotTell",
     "ClewError",
@@ -53,9 +59,12 @@ __all__ = [
     "NotCompleted",
     "NotFound",
     "NothingHappened",
+    "Policy",
     "Refused",
+    "Reject",
     "ResultNotRecorded",
     "ResumePlan",
+    "Rule",
     "Run",
     "RunBudget",
     "RunMetrics",

@@ -5,10 +5,10 @@ from typing import Any
 
 from clew.core import needs
 from clew.core.budget import Exceeded, RunBudget, exceeded, out_of_time
-from clew.core.needs import Allow, Answered, Closing, Deny, End, GaveUp, Halt
+from clew.core.needs import Allow, Answered, Closing, Deny, End, GaveUp, Halt, Seek
 from clew.errors import Stop
 from clew.runtime.admission import Admission
-from clew.runtime.bodies import MESSAGE_CHARS, text_of
+from clew.runtime.approvals import ALLOW, Approvals
 from clew.runtime.extensions import Extension
 from clew.runtime.journal import Journal
 from clew.runtime.lifecycle import Lifecycle
@@ -31,6 +31,7 @@ class Gate(Admission):
         super().__init__(journal, agent, store=store, blobs=blobs, processes=processes)
         self.budget = budget
         self.workspace = workspace
+        self.approvals = Approvals(self)
         self.late: list[tuple[Ticket, int, needs.Outcome]] = []
         self._proposed = journal.state.metrics.tool_calls
         self.extensions = Lifecycle(extensions, journal, self.redactor, agent.name) if extensions else None
@@ -38,16 +39,16 @@ class Gate(Admission):
 
     # What drivers ask.
 
-    def decide(self, ticket: Ticket, attempt: int, *, again: bool = False) -> Allow | Deny | Halt:
+    def decide(self, ticket: Ticket, attempt: int, *, again: bool = False) -> Allow | Deny | Halt | Seek:
         """May this attempt start? The gate is open, the limits hold, the policy agrees."""
         if self.closing is not None:
-            return Halt(self.closing.reason)
-        limit = self._spend(new=ticket.walk is not None and not ticket.walk.recorded)
+            return self.approvals.beside(ticket, attempt)
+        limit = self._spend(new=ticket.walk is not None and not ticket.walk.recorded and not ticket.counted)
         if limit is not None:
             self.limit = limit
             return Halt(limit.code)
-        denial = None if again else self._ask_policy(ticket, attempt)
-        return Allow() if denial is None else Deny(self.redactor.text(denial)[:MESSAGE_CHARS])
+        ticket.counted = True
+        return ALLOW if again else self.approvals.judge(ticket, attempt)
 
     def _spend(self, *, new: bool) -> Exceeded | None:
         """Count a new call, unless a limit is reached; one at a time, for threads ask as well."""
@@ -56,16 +57,6 @@ class Gate(Admission):
             if new and limit is None:
                 self._proposed += 1
             return limit
-
-    def _ask_policy(self, ticket: Ticket, attempt: int) -> str | None:
-        """What the policy says; one that fails denies."""
-        if self.agent.policy is None:
-            return None
-        try:
-            denial = self.agent.policy(self.call_of(ticket, attempt))
-        except Exception as fault:  # noqa: BLE001  # whatever it raises, it did not allow
-            return f"the policy failed: {type(fault).__name__}"
-        return None if denial is None else text_of(denial)
 
     def check_time(self) -> None:
         """Refuse a turn or step when the time is used up, by closing the gate."""
@@ -88,7 +79,7 @@ class Gate(Admission):
         facts = ticket.facts
         return Call(
             facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace,
-            processes=self.processes, called_off=self.called_off,
+            processes=self.processes, called_off=self.called_off, proposed=ticket.proposed,
         )  # fmt: skip
 
     def called_off(self) -> bool:

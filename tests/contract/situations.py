@@ -83,6 +83,8 @@ def settle(run, prompt):
         name, _, order = word.partition(":")
         if name in ("pay", "ask"):
             run.call(pay if name == "pay" else ask, order=order)
+        elif name == "buy":
+            run.propose(pay, order=order)
         elif name == "key":
             try:
                 run.call(key)

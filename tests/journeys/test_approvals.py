@@ -19,7 +19,7 @@ pytestmark = pytest.mark.journeys
 
 CLERK = Path(__file__).with_name("clerk.py")
 RUNS = 200
-WHO = {"by": "ann", "reason": "looked"}
+WHO: dict[str, Any] = {"by": "ann", "reason": "looked"}
 WAITS, DENIED, DONE, KILLED = 20, 20, 0, -9
 
 
@@ -110,7 +110,7 @@ def office(tmp_path: Path) -> Office:
     return Office(tmp_path)
 
 
-NONE = {"lost": [], "used without a start": [], "other arguments": [], "unapproved": []}
+NONE: dict[str, list[str]] = {"lost": [], "used without a start": [], "other arguments": [], "unapproved": []}
 
 
 def once(office: Office, cents: int = CENTS) -> Counter[tuple[str, str]]:

@@ -14,7 +14,7 @@ from clew.runtime.clock import SystemClock
 from clew.testing.crash import CrashPoint
 from tests.runtime.scene import RUN, WAYS, Scene, agent_of, paying, tool_of
 
-WHO = {"by": "ann", "reason": "looked"}
+WHO: dict[str, Any] = {"by": "ann", "reason": "looked"}
 YES = clew.Approve("ann", "looked")
 ways = pytest.mark.parametrize("way", WAYS)
 
@@ -387,13 +387,12 @@ def test_a_word_by_the_inbox_ends_the_asking(way: str) -> None:
     """C104: somebody else said yes while the terminal waits; nobody needs to say it again."""
     scene = Scene()
     scene.clock = SystemClock()  # type: ignore[assignment]  # an inbox is looked into by the time
-    decided = threading.Event()
 
     def approver(request: clew.ApprovalRequest) -> Any:
-        thread = threading.Thread(target=lambda: (scene.home().approve(RUN, **WHO), decided.set()))
+        thread = threading.Thread(target=lambda: scene.home().approve(RUN, **WHO))
         thread.start()
         while not request.over():
-            decided.wait(0.01)
+            threading.Event().wait(0.01)
         return None
 
     result = scene.run(buyer(scene, way, "a"), approver=approver)

@@ -12,7 +12,7 @@ from tests.runtime.scene import RUN as PLAYED
 from tests.runtime.scene import Scene, paying
 
 CALL = facts()
-WHO = {"by": "ann", "reason": "looked"}
+WHO: dict[str, Any] = {"by": "ann", "reason": "looked"}
 
 
 def waiting(*numbers: int, **how: Any) -> Scribe:
@@ -111,11 +111,10 @@ def command(kind: str, name: str = "k1", **arguments: Any) -> Command:
 
 
 def test_the_same_command_twice_is_applied_once() -> None:
-    """#203, #205: a sender that heard nothing sends again; another word under its id is a conflict."""
-    scene, said = commanded(command("approve"))
-    scene.memory.post(command("approve"))
+    """A sender that heard nothing sends again, while the start that it allowed is under way."""
+    scene, said = commanded(command("approve"), command("approve"))
 
-    assert (["applied"], 1, 1) == (said, len(scene.said("approval_resolved")), len(scene.bank.paid))
+    assert (["applied", "applied"], 1, 1) == (said, len(scene.said("approval_resolved")), len(scene.bank.paid))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +128,7 @@ def test_the_same_command_twice_is_applied_once() -> None:
     ],
 )
 def test_a_command_that_is_not_clear_is_rejected(arguments: dict[str, Any], rejected: str) -> None:
-    """#207: nothing of it is recorded but that it came, and the question waits."""
+    """Nothing of it is recorded but that it came and why it was refused; the question waits."""
     scene, said = commanded(command("approve", **arguments), command("deny", "k2"))
 
     told = [event.get("reason", "") for event in scene.said("control") if event["state"] == "rejected"]

@@ -17,7 +17,6 @@ from cyclopts import (
 from clew.cli import acting, approving, examining, looking, resuming, running
 from clew.cli.desk import Desk, attend
 from clew.cli.screen import Options, Screen, lenient, stand_in
-from clew.core.approvals import Approve, Reject
 from clew.errors import ClewError, UsageError
 from clew.runtime.recovery import VERSION
 
@@ -209,62 +208,8 @@ def settle(
     )
 
 
-@app.command(sort_key=4, usage="Usage: clew approve RUN [CALL] --by NAME --reason TEXT [OPTIONS]")
-def approve(
-    run: str,
-    call: Annotated[str | None, Parameter(name="[CALL]", show_default=False)] = None,
-    /,
-    *,
-    by: str,
-    reason: str,
-    expires_in: float | None = None,
-    options: Options = DEFAULTS,
-) -> int:
-    """Let one call start that waits for a person.
-
-    Shows what it may do first. Good for one start of this call with these arguments, and for nothing else; a run that
-    is paused starts it when it is resumed.
-
-    Example: clew approve k3f --by ann --reason "invoice checked"
-
-    Args:
-        run: Any unique part of the run's id, @last, or a call's whole key run:step:call.
-        call: The approval, or its call's step, call id or key; may be left out when one waits.
-        by: Who allows it.
-        reason: Why.
-        expires_in: In how many seconds it lapses, if it is not used.
-        options: What every command takes.
-    """
-    return attend(options, lambda desk: approving.decide(desk, run, call, Approve(by, reason, expires_in)))
-
-
-@app.command(sort_key=4, usage="Usage: clew deny RUN [CALL] --by NAME --reason TEXT [OPTIONS]")
-def deny(
-    run: str,
-    call: Annotated[str | None, Parameter(name="[CALL]", show_default=False)] = None,
-    /,
-    *,
-    by: str,
-    reason: str,
-    as_answer: Annotated[bool, Switch] = False,
-    options: Options = DEFAULTS,
-) -> int:
-    """Say no to a call that waits for a person.
-
-    The run stays paused, and a resume asks anew. With --as-answer the no is what the agent is told, for good: it may
-    go on without the call.
-
-    Example: clew deny k3f --by ann --reason "wrong account"
-
-    Args:
-        run: Any unique part of the run's id, @last, or a call's whole key run:step:call.
-        call: The approval, or its call's step, call id or key; may be left out when one waits.
-        by: Who says no.
-        reason: Why; kept and shown.
-        as_answer: Tell the agent, instead of asking a person again.
-        options: What every command takes.
-    """
-    return attend(options, lambda desk: approving.decide(desk, run, call, Reject(by, reason, as_answer)))
+app.command(approving.approve, sort_key=4, usage="Usage: clew approve RUN [CALL] --by NAME --reason TEXT [OPTIONS]")
+app.command(approving.deny, sort_key=4, usage="Usage: clew deny RUN [CALL] --by NAME --reason TEXT [OPTIONS]")
 
 
 @app.command(sort_key=5, usage="Usage: clew pause RUN [OPTIONS]")

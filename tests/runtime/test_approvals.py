@@ -556,6 +556,25 @@ def test_what_lapsed_is_asked_for_anew(way: str, what: str) -> None:
 
 
 @ways
+def test_a_tool_that_says_something_else_of_its_effect_is_asked_for_anew(way: str) -> None:
+    """What was allowed was a change of files; what would start is a payment."""
+    scene = Scene()
+    harmless, dear = paying(scene, way, effect="workspace"), paying(scene, way)
+    scene.run(agent_of(way, calling(harmless, "a"), harmless))
+    scene.home().approve(RUN, **WHO)
+    agent = agent_of(way, calling(dear, "a"), dear)
+    asked = scene.resume(agent)
+    scene.home().approve(RUN, **WHO)
+
+    result = scene.resume(agent)
+
+    assert ("approval_required", ["a2"]) == (asked.reason, [row["approvalId"] for row in asked.waiting])
+    assert ("completed", ["replaced", "used"]) == (
+        result.operation.state, [row["standing"] for row in result.snapshot["approvals"]],
+    )  # fmt: skip
+
+
+@ways
 def test_a_question_that_the_agent_does_not_ask_any_more_is_closed(way: str) -> None:
     """C99: the run completes without it, and the record says why it was closed."""
     scene = Scene()

@@ -74,7 +74,7 @@ class Admission(Door):
             if recorded is not None:
                 return self._recorded(tool, arguments, plain, recorded.step_id, proposed=proposed)
             held = self.claims.asked_for(place.path, tool.name, asked)
-            facts = self._new_facts(tool, place, asked, turn_id) if held is None else _held_facts(held, turn_id)
+            facts = self._new_facts(tool, place, asked, turn_id) if held is None else _held_facts(held, tool, turn_id)
         walk = new_walk(tool, facts, self.redactor.arguments(plain))
         return Ticket(tool, facts, arguments, plain, walk, proposed=proposed)
 
@@ -187,8 +187,8 @@ class Admission(Door):
             raise Stop("the run is pausing: result_missing") from fault
 
 
-def _held_facts(held: ApprovalState, turn_id: str) -> CallFacts:
-    """Who a call is for which a person was asked before it is recorded; its capability is the one that was shown."""
+def _held_facts(held: ApprovalState, tool: Tool, turn_id: str) -> CallFacts:
+    """Who a call is for which a person was asked before it is recorded; of its effect counts what the tool says now."""
     facts = facts_of_asked(held.key.partition(":")[0], held)
-    facts.turn_id = turn_id
+    facts.turn_id, facts.capability = turn_id, tool.capability
     return facts

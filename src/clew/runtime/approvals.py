@@ -94,7 +94,7 @@ class Approvals:
         asked = self.of(ticket)
         if asked is not None:
             stands = approvals.standing(asked, self.gate.journal.clock.now_ms())
-            if stands == "granted":
+            if stands == "granted" and asked.capability == ticket.facts.capability:
                 return ALLOW
             if stands == "pending":
                 return Seek()
@@ -155,7 +155,7 @@ class Approvals:
             urls=url_texts(arguments),
             why=hide.text(said.reason)[:MESSAGE_CHARS],
             expires_at="" if said.expires_in_s is None else format_ms(now + round(said.expires_in_s * 1000)),
-            replaces=None if lapsed is None else _replaced(lapsed),
+            replaces=None if lapsed is None else _replaced(lapsed, now),
         )
         return (*closed, wanted)
 
@@ -309,7 +309,9 @@ def _clear(said: object) -> bool:
     return not isinstance(said, Approve) or said.expires_in_s is None or said.expires_in_s > 0
 
 
-def _replaced(asked: ApprovalState) -> Event:
-    """The permission that lapsed before it was used: which, by whom closed, and why a person is asked again."""
-    until = format_ms(asked.until_ms)
-    return {"approvalId": asked.approval_id, "by": "clock", "reason": f"given by {asked.by}, not used until {until}"}
+def _replaced(asked: ApprovalState, at_ms: int) -> Event:
+    """The permission that is not good any more: which, by whom closed, and why a person is asked again."""
+    told = {"approvalId": asked.approval_id}
+    if approvals.standing(asked, at_ms) == "expired":
+        return {**told, "by": "clock", "reason": f"given by {asked.by}, not used until {format_ms(asked.until_ms)}"}
+    return {**told, "by": "agent", "reason": f"{asked.by} allowed a tool that says something else of its effect by now"}

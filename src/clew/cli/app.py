@@ -208,8 +208,8 @@ def settle(
     )
 
 
-app.command(approving.approve, sort_key=4, usage="Usage: clew approve RUN [CALL] --by NAME --reason TEXT [OPTIONS]")
-app.command(approving.deny, sort_key=4, usage="Usage: clew deny RUN [CALL] --by NAME --reason TEXT [OPTIONS]")
+app.command(approving.approve, sort_key=4.1, usage="Usage: clew approve RUN [CALL] --by NAME --reason TEXT [OPTIONS]")
+app.command(approving.deny, sort_key=4.2, usage="Usage: clew deny RUN [CALL] --by NAME --reason TEXT [OPTIONS]")
 
 
 @app.command(sort_key=5, usage="Usage: clew pause RUN [OPTIONS]")

@@ -144,6 +144,7 @@ KINDS = {
     "K7": ("Locks and concurrent writers", (66, 67, 68, 70, 71, 72, 73, 74)),
     "K8": ("Effect repeated or skipped on resume", (75, 76, 77, 78, 79, 81, 82, 84, 85, 86, 87, 88, 89)),
     "K9": ("Values that do not survive storage", (90, 91, 92, 94, 95, 96)),
+    "K10": ("Approval lost, stale or ignored", (97, 99, 100, 101, 102, 103, 104, 105)),
     "K12": ("Platform", (115, 116, 117, 119, 120, 121, 122, 123, 124, 125, 126)),
 }
 # A case of these kinds that waits -> for which theme, and why.
@@ -152,9 +153,8 @@ LATER_CASES: dict[int, str] = {88: "child runs and compaction; no run has childr
 CASE_NOTES = {
     40: "the tool says that it failed; what an adapter of ours makes of two signals comes with the integrations",
     78: "checkpoints carry the key when there are any",
-    85: "asked for by the journal's rules and the plan; the runtime asks nobody yet",
 }
-LATER_KINDS = "K1, K6, K10 and K11"
+LATER_KINDS = "K1, K6 and K11"
 
 HEAD = """\
 # The contract, number by number

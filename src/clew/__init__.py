@@ -1,9 +1,11 @@
 """clew: runs of agents with a journal, a plan how they may go on, and a refusal to guess. Every public name."""
 
+from clew.core.approvals import Approve, Reject
 from clew.core.budget import RunBudget
 from clew.core.evaluation import Check
 from clew.core.metrics import RunMetrics
 from clew.core.operation import DurableOperation
+from clew.core.policy import Ask, Policy, Rule
 from clew.core.receipts import EffectReceipt
 from clew.core.resume import ResumePlan, prepare_run_resume
 from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
@@ -27,6 +29,7 @@ from clew.errors import (
     UsageError,
 )
 from clew.loop import LoopController
+from clew.runtime.approvals import ApprovalRequest
 from clew.runtime.extensions import Extension
 from clew.runtime.home import Home
 from clew.runtime.logs import LogContext
@@ -38,6 +41,9 @@ from clew.stores.jsonl import FileRunStore
 
 __all__ = [
     "Agent",
+    "ApprovalRequest",
+    "Approve",
+    "Ask",
     "Call",
     "CannotTell",
     "Check",
@@ -60,9 +66,12 @@ __all__ = [
     "NotFound",
     "NotVerified",
     "NothingHappened",
+    "Policy",
     "Refused",
+    "Reject",
     "ResultNotRecorded",
     "ResumePlan",
+    "Rule",
     "Run",
     "RunBudget",
     "RunMetrics",

@@ -231,3 +231,28 @@ def given(tool: clew.Tool) -> str:
         each.name if each.default is each.empty else f"{each.name}={each.default!r}".replace("'", '"')
         for each in parameters
     )
+
+
+def test_the_agent_on_the_approvals_page_waits_and_goes_on(tmp_path: Path) -> None:
+    """Whoever wants a person to be asked copies it."""
+    (tmp_path / "approve.py").write_text(blocks("docs/approvals.md")[0], "utf-8")
+
+    done = run_here(tmp_path, "approve.py")
+
+    assert ("", 0, ["approval_required ['pay-1']", "T-1042"]) == (
+        done.stderr,
+        done.returncode,
+        done.stdout.splitlines(),
+    )
+
+
+def test_the_list_on_the_approvals_page_is_what_is_printed(tmp_path: Path) -> None:
+    """What is shown there is what a reader looks for on the screen."""
+    shown = (ROOT / "docs" / "approvals.md").read_text("utf-8").split("$ clew ls\n")[1].split("```")[0]
+    agent = blocks("docs/approvals.md")[0].partition("\nhome.approve")[0]
+    (tmp_path / "approve.py").write_text(agent, "utf-8")
+    run_here(tmp_path, "approve.py")
+
+    done = run_here(tmp_path, "-m", "clew.cli", "ls")
+
+    assert re.sub(r"\d\d:\d\d(:\d\d)?", "T", shown) == re.sub(r"\d\d:\d\d(:\d\d)?", "T", done.stdout)

@@ -14,7 +14,7 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-from clew.cli import acting, examining, looking, resuming, running
+from clew.cli import acting, approving, examining, looking, resuming, running
 from clew.cli.desk import Desk, attend
 from clew.cli.limits import NO_LIMITS, Limits
 from clew.cli.screen import Options, Screen, lenient, stand_in
@@ -211,6 +211,10 @@ def settle(
             desk, run, (call, verdict), by=by, reason=reason, result=result, evidence=evidence or []
         ),
     )
+
+
+app.command(approving.approve, sort_key=4.1, usage="Usage: clew approve RUN [CALL] --by NAME --reason TEXT [OPTIONS]")
+app.command(approving.deny, sort_key=4.2, usage="Usage: clew deny RUN [CALL] --by NAME --reason TEXT [OPTIONS]")
 
 
 @app.command(sort_key=5, usage="Usage: clew pause RUN [OPTIONS]")

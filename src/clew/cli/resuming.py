@@ -126,6 +126,9 @@ def _not_now(row: Mapping[str, Any], terms: Terms) -> str:
         return ""
     if shown != "paused":
         return STATES.get(shown, f"it is {shown}")
+    if reason == "tool_approval_denied":
+        # Asking again right away whoever has just said no is for a person to want.
+        return reason_text(reason)
     if reason in _LIMITS and not terms.renews(reason, limit_reached(row)):
         return f"{reason_text(reason)}: it waits for a new one"
     return ""

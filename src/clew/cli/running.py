@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from clew.cli.approving import terminal
 from clew.cli.desk import Desk, proof_of_leg
 from clew.cli.limits import NO_LIMITS, Limits
 from clew.cli.loading import load_agent, load_recorded
@@ -83,7 +84,7 @@ def run(desk: Desk, target: str, prompt: str | None, run_id: str | None, terms: 
         agent = load_agent(target)
         result = home.run_sync(
             agent, prompt, run_id=run_id, budget=budget, on_error=terms.on_error, on_limit=terms.on_limit,
-            notice=desk.screen.notice, on_record=Progress(desk, desk.when(home)),
+            notice=desk.screen.notice, on_record=Progress(desk, desk.when(home)), approver=terminal(desk, home),
         )  # fmt: skip
     return conclude(desk, home, result)
 
@@ -102,20 +103,24 @@ def resume(desk: Desk, run: str, target: str | None, terms: Terms, accept: Said 
         agent = load_agent(target) if target else load_recorded(recorded, base, run_id)
     if dry_run:
         return _show_plan(desk, home, run_id, agent)
-    return conclude(desk, home, go_on(desk, home, run_id, agent, terms, accept))
+    return conclude(desk, home, go_on(desk, home, run_id, agent, terms, accept, asks=True))
 
 
 def go_on(
     desk: Desk, home: Home, run_id: str, agent: Agent, terms: Terms, accept: Said | None = None,
-    *, notice: Callable[[str], None] | None = None,
+    *, notice: Callable[[str], None] | None = None, asks: bool = False,
 ) -> RunResult:  # fmt: skip
-    """Resume one run and tell how it goes, its takeover included. `notice` is told of a signal, the screen if None."""
+    """Resume one run and tell how it goes, its takeover included. `notice` is told of a signal, the screen if None.
+
+    `asks`: who sits at the terminal is asked for approvals.
+    """
     state = home.reader.see(run_id).state
     progress = Progress(desk, desk.when(home))
     with others_to_stderr():
         result = home.resume_sync(
             run_id, agent, budget=terms.budget(recorded_budget(state)), accept_config=accept,
             on_error=terms.on_error, on_limit=terms.on_limit, notice=notice or desk.screen.notice, on_record=progress,
+            approver=terminal(desk, home) if asks else None,
         )  # fmt: skip
     if not progress.told:
         desk.tell_proof(home, run_id, state.sequence)

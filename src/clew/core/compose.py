@@ -94,6 +94,7 @@ class _Composer:
         self.new_id = new_id
         self.trace = trial.trace_sequence
         self.reviews = trial.numbers.get("review") or 0
+        self.approvals = 0
         self.operation = trial.operation
 
     def judged(self, saying: Saying) -> Draft:
@@ -134,6 +135,9 @@ class _Composer:
         if event["type"] == "effect_review" and not event["reviewId"]:
             self.reviews += 1
             event = {**event, "reviewId": f"r{self.reviews}"}
+        elif event["type"] == "approval_required" and event.get("approvalId") == "":
+            self.approvals += 1
+            event = {**event, "approvalId": f"a{len(self.trial.approvals) + self.approvals}"}
         envelope: dict[str, Any] = {
             "eventId": self.new_id(),
             "runId": self.trial.run_id,

@@ -18,10 +18,12 @@ from clew.core.needs import (
     Call,
     Cancelled,
     Closing,
+    Consult,
     Deny,
     End,
     GaveUp,
     Halt,
+    Heard,
     Interrupted,
     Need,
     Now,
@@ -30,6 +32,7 @@ from clew.core.needs import (
     Raised,
     Returned,
     Save,
+    Seek,
     Wait,
 )
 from clew.core.receipts import ReceiptStatus
@@ -124,9 +127,14 @@ class Walk:
         return answer, [told, events.tool_result(self.call, is_error=True)]
 
     def _refusal(self) -> Generator[Need, Any, End | None]:
-        """Stage 2: how the walk ends when the next attempt may not start; None when it may."""
+        """Stages 2 and 3: how the walk ends when the next attempt may not start; None when it may."""
         again, self.rerun = self.rerun, False
         decision = yield Ask(self.attempt + 1, again=again)
+        while isinstance(decision, Seek):
+            end = yield from self._approval(decision)
+            if end is not None:
+                return end
+            decision = yield Ask(self.attempt + 1, again=again)
         if isinstance(decision, Halt):
             return Closing(decision.reason)
         if isinstance(decision, Deny) and again:
@@ -134,6 +142,29 @@ class Walk:
         if isinstance(decision, Deny):
             return (yield from self._deny(decision.reason))
         return None
+
+    def _approval(self, wanted: Seek) -> Generator[Need, Any, End | None]:
+        """Stage 3: the question is a record before anybody is asked. None: allowed, which is on disk as well."""
+        if wanted.said:
+            yield Append(wanted.said)
+        heard: Heard | None = yield Consult(self.call.step_id)
+        if heard is None:
+            return Closing("approval_required")
+        if heard.event is not None:
+            yield Append((heard.event,) if heard.allowed else self.rejection(heard))
+        if heard.allowed:
+            return None
+        if heard.answer is not None:
+            return Answered(Answer(None, ErrorAnswer("denied", heard.answer)))
+        return Closing("tool_approval_denied", heard.detail)
+
+    def rejection(self, heard: Heard) -> tuple[Event, ...]:
+        """A person said no: the decision, then the call with its receipt, and the answer if the no is one."""
+        said = [heard.event, *self._proposal()]
+        if self.attempt == 0:
+            said.append(events.effect_receipt(self.call, "not_started"))
+        told = [] if heard.answer is None else self._error_answer("denied", heard.answer)[1]
+        return (*said, *told)
 
     def _deny(self, reason: str) -> Generator[Need, Any, End]:
         """Stage 2: nothing starts, the denial is the answer."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core import calls
+from clew.core import approvals, calls
 from clew.core.calls import AnswerRef, CallState, Illegal
 from clew.core.evaluation import take_check
 from clew.core.events import AGENT
@@ -14,7 +14,7 @@ from clew.core.ids import effect_key
 from clew.core.measuring import take_artifact, take_compaction, take_prefix
 from clew.core.records import Record
 from clew.core.review import Review
-from clew.core.state import ApprovalState, RunState, TurnState
+from clew.core.state import RunState, TurnState
 from clew.core.times import parse_ms
 from clew.errors import UsageError
 
@@ -93,6 +93,7 @@ def _tool_call(state: RunState, event: Event, record: Record, position: int) -> 
     if state.calls.get(step) is not None or state.steps.get(step) is not None or state.turns.get(step) is not None:
         raise Illegal(f"step {step!r} is taken")
     tool, turn_id, asked = _text(event, "tool"), _text(event, "turnId"), _text(event, "argumentsFingerprint")
+    approvals.check_recorded(state, step, key, asked)
     call = CallState(step, call_id, key, tool, turn_id, asked, position)
     state.calls.put(step, call)
     state.pending.put(step, step)
@@ -133,6 +134,7 @@ def _attempt(state: RunState, event: Event, record: Record, position: int) -> No
 def _received(state: RunState, call: CallState, attempt: int, event: Event, record: Record) -> None:
     if event.get("status") == "started":
         _must_run(state, "a start")
+        approvals.use(state, call.step_id)
         state.metrics.retries += attempt > 1
     state.calls.put(call.step_id, calls.received(call, attempt, event, parse_ms(record.timestamp) or 0))
 
@@ -170,6 +172,9 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
     if call is not None:
         state.calls.put(step, calls.answered(call, answer))
         state.pending.strike(step)
+        if not call.may_change_the_world:
+            # It starts without a receipt, so its end is what uses the permission up.
+            approvals.use(state, step)
     elif turn is not None and turn.answer is None:
         state.turns.put(step, msgspec.structs.replace(turn, answer=answer))
     elif turn is None and state.steps.get(step) is None:
@@ -270,26 +275,26 @@ def _agent_end(state: RunState, event: Event, record: Record, position: int) -> 
 
 
 def _approval_required(state: RunState, event: Event, record: Record, position: int) -> None:
+    _must_run(state, "a question for an approval")
     name = _text(event, "approvalId")
     if state.approvals.get(name) is not None:
         raise Illegal(f"approval id {name!r} is taken")
-    asked = ApprovalState(
-        approval_id=name,
-        key=_own_key(state, event),
-        step_id=_text(event, "stepId"),
-        call_id=_text(event, "callId"),
-        tool=_text(event, "tool"),
-        fingerprint=_text(event, "argumentsFingerprint"),
-        position=position,
-    )
+    _text(event, "tool"), _text(event, "argumentsFingerprint")
+    asked = approvals.requested(state, event, _own_key(state, event), record.timestamp, position)
+    earlier = approvals.standing_of(state, asked.step_id)
+    if earlier is not None and earlier.decision == "allow" and not earlier.used:
+        state.approvals.put(earlier.approval_id, msgspec.structs.replace(earlier, replaced=name))
     state.approvals.put(name, asked)
+    state.asked.put(asked.step_id, name)
+    _count_number(state, asked.step_id)
+    _count_call(state, asked.call_id)
 
 
 def _approval_resolved(state: RunState, event: Event, record: Record, position: int) -> None:
-    asked = state.approvals.get(_text(event, "approvalId"))
-    if asked is None or asked.decision or event.get("decision") not in ("allow", "deny"):
-        raise Illegal(f"approval {event['approvalId']!r} is not open or not decided")
-    state.approvals.put(asked.approval_id, msgspec.structs.replace(asked, decision=event["decision"]))
+    if state.state not in ("running", "paused"):
+        raise Illegal(f"an approval is decided while the operation is {state.state}")
+    asked = approvals.resolved(state.approvals.get(_text(event, "approvalId")), event)
+    state.approvals.put(asked.approval_id, asked)
 
 
 def _leg_ended(state: RunState, event: Event, record: Record, position: int) -> None:

@@ -15,6 +15,8 @@ EXIT_BY_REASON: Final = {
     "run_timeout": 5,
     "budget_not_enforceable": 5,
     "approval_required": 20,
+    "tool_approval_denied": 20,
+    "approval_tool_missing": 20,
     "unknown_effect": 21,
     "committed_effect_pending": 21,
     "result_not_kept": 21,

@@ -5,11 +5,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from clew.core import approvals
 from clew.core.calls import AnswerRef, CallState
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability, stricter
 from clew.core.loops import is_exhausted, last_loop
-from clew.core.state import RunState
+from clew.core.state import ApprovalState, RunState
 from clew.errors import Corrupt, NotFound, Refused
 
 Decision = Literal["skip", "run", "rerun", "probe", "review", "wait", "fail"]
@@ -154,7 +155,7 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
     placed = [(turn.position, _judge_answer(turn.turn_id, turn.answer, facts)) for turn in state.turns.values()]
     placed += [(answer.position, _judge_answer(name, answer, facts)) for name, answer in state.named_steps()]
     placed += [(call.position, _judge(state, call, facts)) for call in state.calls.values()]
-    placed += [(position, step) for position, step in _asked_before_recorded(state)]
+    placed += [(position, step) for position, step in _asked_before_recorded(state, facts)]
     placed.sort(key=lambda found: found[0])
     steps = tuple(step for _, step in placed)
     return ResumePlan(state.run_id, state.sequence, state.chain, steps, last_loop(state))
@@ -180,13 +181,38 @@ def _judge_answer(step_id: str, answer: AnswerRef | None, facts: Facts) -> Step:
     return Step(step_id, "skip", "step_stable")
 
 
-def _asked_before_recorded(state: RunState) -> list[tuple[int, Step]]:
-    """Approvals that are open while their call is not recorded yet: it is recorded with the decision."""
+def _asked_before_recorded(state: RunState, facts: Facts) -> list[tuple[int, Step]]:
+    """Approvals that matter while their call is not recorded yet: it is recorded with the decision, or the start."""
+    found = [(asked, _by_approval(state, asked, facts)) for asked in approvals.unrecorded(state)]
     return [
-        (asked.position, Step(asked.step_id, "wait", "approval_required", asked.call_id, 0, asked.approval_id))
-        for asked in state.approvals.values()
-        if not asked.decision and state.calls.get(asked.step_id) is None
+        (asked.position, Step(asked.step_id, said[0], said[1], asked.call_id, 0, said[2]))
+        for asked, said in found
+        if said is not None
     ]
+
+
+def _by_approval(state: RunState, asked: ApprovalState, facts: Facts) -> tuple[Decision, str, str] | None:
+    """What an approval says of a call that has not started: wait for it, start with it, ask anew. None: nothing."""
+    stands = approvals.standing(asked, facts.at_ms)
+    if stands not in ("pending", "granted", "expired"):
+        return None
+    declared = state.start.get("tools") or ()
+    if facts.tools and asked.tool in declared and asked.tool not in facts.tools:
+        return "review", "approval_tool_missing", asked.tool
+    if stands == "expired":
+        return "run", "approval_expired", asked.approval_id
+    return ("wait", "approval_required", asked.approval_id) if stands == "pending" else ("run", "approved", asked.by)
+
+
+def with_approver(plan: ResumePlan) -> ResumePlan:
+    """The plan of a leg in which a person can be asked: what waits for an approval is asked about, not waited for."""
+    return msgspec.structs.replace(
+        plan,
+        steps=tuple(
+            msgspec.structs.replace(step, decision="run") if step.reason == "approval_required" else step
+            for step in plan.steps
+        ),
+    )
 
 
 def judge_call(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, str]:
@@ -209,9 +235,12 @@ def _decide(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, s
         happened = review is not None and review.outcome == "happened"
         return "skip", "settled_happened" if happened else "step_stable", call.attempt, ""
     if call.status in ("", "not_started"):
-        return _decide_unstarted(state, call)
+        return _decide_unstarted(state, call, facts)
     review = call.settled_by
     if review is not None:
+        said = _wanted_again(state, call, facts) if review.outcome == "did_not_happen" else None
+        if said is not None:
+            return said[0], said[1], call.attempt, said[2]
         return _BY_REVIEW[review.outcome][0], _BY_REVIEW[review.outcome][1], call.attempt, ""
     if call.status == "committed":
         reason = "secret_answer_lost" if call.persistence == "withheld" else "committed_effect_pending"
@@ -226,11 +255,18 @@ _BY_REVIEW: Final[dict[str, tuple[Decision, str]]] = {
 }
 
 
-def _decide_unstarted(state: RunState, call: CallState) -> tuple[Decision, str, int, str]:
-    wanted = (call.key, call.fingerprint)
-    for asked in state.approvals.values():
-        if (asked.key, asked.fingerprint) == wanted and not asked.decision:
-            return "wait", "approval_required", 0, asked.approval_id
+def _wanted_again(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, str, str] | None:
+    """What the last approval of a recorded call says of its next start."""
+    asked = approvals.standing_of(state, call.step_id)
+    if asked is None or (asked.key, asked.fingerprint) != (call.key, call.fingerprint):
+        return None
+    return _by_approval(state, asked, facts)
+
+
+def _decide_unstarted(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, str, int, str]:
+    said = _wanted_again(state, call, facts)
+    if said is not None:
+        return said[0], said[1], 0, said[2]
     if not state.own and call.may_change_the_world:
         return "review", "unknown_effect", 0, "the leg was not ours"
     return "run", "not_started", 0, ""

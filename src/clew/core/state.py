@@ -11,6 +11,7 @@ import msgspec
 
 from clew.core.book import Book
 from clew.core.calls import AnswerRef, CallState, Illegal
+from clew.core.capability import Capability
 from clew.core.chain import genesis
 from clew.core.extensions import Receipts
 from clew.core.legs import Leg
@@ -48,7 +49,12 @@ class CheckState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ApprovalState(msgspec.Struct, frozen=True, gc=False):
-    """One question to a person about one call, and the decision once there is one."""
+    """One question to a person about one start of one call, and the decision once there is one.
+
+    `asked_ms` and `decided_ms` are when (milliseconds since 1970); `expires_ms` until when the question stands,
+    `until_ms` until when a permission does, 0 for ever; `source` says what decided: `operator`, `approver`, `expiry`,
+    `invalidation`; `used` that a start has used it up; `replaced` names the later question that took its place.
+    """
 
     approval_id: str
     key: str
@@ -58,6 +64,19 @@ class ApprovalState(msgspec.Struct, frozen=True, gc=False):
     fingerprint: str
     position: int
     decision: str = ""
+    turn_id: str = ""
+    risk: str = ""
+    why: str = ""
+    capability: Capability | None = None
+    asked_ms: int = 0
+    expires_ms: int = 0
+    source: str = ""
+    by: str = ""
+    reason: str = ""
+    decided_ms: int = 0
+    until_ms: int = 0
+    used: bool = False
+    replaced: str = ""
 
 
 class Theirs(msgspec.Struct, frozen=True):
@@ -91,10 +110,10 @@ class RunState:
     """
 
     __slots__ = (
-        "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "checks", "clock_stepped",
-        "controls", "extensions", "finish", "last_append", "last_time", "legs", "limits", "loop", "messages", "metrics",
-        "numbers", "operation", "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at",
-        "steps", "theirs", "trace_sequence", "turns",
+        "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "asked", "calls", "chain", "checks",
+        "clock_stepped", "controls", "extensions", "finish", "last_append", "last_time", "legs", "limits", "loop",
+        "messages", "metrics", "numbers", "operation", "own", "pause", "pending", "reviews", "run_id", "sequence",
+        "start", "started_at", "steps", "theirs", "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -120,6 +139,7 @@ class RunState:
         self.turns: Book[TurnState] = Book()
         self.steps: Book[AnswerRef] = Book()
         self.approvals: Book[ApprovalState] = Book()
+        self.asked: Book[str] = Book()
         self.reviews: Book[str] = Book()
         self.controls: Book[dict[str, Any]] = Book()
         self.extensions: Book[Receipts] = Book()
@@ -139,7 +159,7 @@ class RunState:
         fork.run_id, fork.own, fork.start, fork.started_at = self.run_id, self.own, self.start, self.started_at
         fork.calls, fork.pending, fork.steps = self.calls.fork(), self.pending.fork(), self.steps.fork()
         fork.turns, fork.approvals, fork.reviews = self.turns.fork(), self.approvals.fork(), self.reviews.fork()
-        fork.controls, fork.numbers = self.controls.fork(), self.numbers.fork()
+        fork.controls, fork.numbers, fork.asked = self.controls.fork(), self.numbers.fork(), self.asked.fork()
         fork.extensions, fork.messages = self.extensions.fork(), self.messages.fork()
         fork.metrics, fork.theirs = copy(self.metrics), self.theirs
         return fork
@@ -153,6 +173,7 @@ class RunState:
         self.turns.merge(fork.turns)
         self.steps.merge(fork.steps)
         self.approvals.merge(fork.approvals)
+        self.asked.merge(fork.asked)
         self.reviews.merge(fork.reviews)
         self.controls.merge(fork.controls)
         self.extensions.merge(fork.extensions)

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 from clew.core.answers import Answer, Unrecorded, read_answer
+from clew.core.approvals import facts_of_asked
 from clew.core.calls import AnswerRef, CallState
 from clew.core.canon import fingerprint
 from clew.core.events import CallFacts
@@ -14,6 +15,7 @@ from clew.core.needs import Closing
 from clew.core.redact import Redactor
 from clew.core.resume import Facts, judge_call
 from clew.core.review import missing_result_message
+from clew.core.state import ApprovalState
 from clew.errors import ClewError, Refused, Stop
 from clew.runtime.claims import Claims
 from clew.runtime.door import Door
@@ -44,14 +46,20 @@ class Admission(Door):
         self._step_names: set[str] = set()
         self._admitting = threading.Lock()
 
-    def admit(self, given: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Ticket:
+    def admit(
+        self, given: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place, *, proposed: bool = False,
+        sibling: bool = False,
+    ) -> Ticket:  # fmt: skip
         """Let a call in: its arguments are JSON, it is a recorded one or a new one with ids of its own.
+
+        `proposed` by a model; a `sibling` in a group may still come to be asked for when another one waits for that.
 
         Raises:
             Stop: the gate has closed, or closes now because the agent diverged.
             UsageError: `value_not_json`, `invalid_arguments`; nothing was started.
         """
-        self.check_open()
+        if not (sibling and self.closing is not None and self.closing.reason == "approval_required"):
+            self.check_open()
         tool = self._known(given)
         arguments = tool.bind(args, kwargs)
         plain = to_json(arguments, at="args")
@@ -64,9 +72,11 @@ class Admission(Door):
                 self.diverge(fault)
                 raise
             if recorded is not None:
-                return self._recorded(tool, arguments, plain, recorded.step_id)
-            facts = self._new_facts(tool, place, asked, turn_id)
-        return Ticket(tool, facts, arguments, plain, new_walk(tool, facts, self.redactor.arguments(plain)))
+                return self._recorded(tool, arguments, plain, recorded.step_id, proposed=proposed)
+            held = self.claims.asked_for(place.path, tool.name, asked)
+            facts = self._new_facts(tool, place, asked, turn_id) if held is None else _held_facts(held, tool, turn_id)
+        walk = new_walk(tool, facts, self.redactor.arguments(plain))
+        return Ticket(tool, facts, arguments, plain, walk, proposed=proposed)
 
     def _known(self, given: Any) -> Tool:
         if isinstance(given, str):
@@ -131,16 +141,18 @@ class Admission(Door):
 
     # Recorded calls.
 
-    def _recorded(self, tool: Tool, arguments: dict[str, Any], plain: dict[str, Any], step: str) -> Ticket:
+    def _recorded(
+        self, tool: Tool, arguments: dict[str, Any], plain: dict[str, Any], step: str, *, proposed: bool
+    ) -> Ticket:
         """What the plan says of a call that the agent asks for again, as it stands now: a probe may have settled it."""
         call = self.journal.state.calls.get(step)
         assert call is not None
         facts = facts_of(self.journal.state.run_id, call, tool.capability)
-        ticket = Ticket(tool, facts, arguments, plain)
+        ticket = Ticket(tool, facts, arguments, plain, proposed=proposed)
         decision, reason = judge_call(self.journal.state, call, self.facts(call))
         if decision == "skip":
             ticket.replay = self._answer_of(call)
-        elif decision in ("run", "rerun"):
+        elif decision in ("run", "rerun") or reason == "approval_required":
             # The answer that a review brings was read above; here the recorded call starts (again) under its own key.
             ticket.walk = recorded_walk(tool, facts, call, rerun=decision == "rerun")
         elif decision == "probe":
@@ -173,3 +185,10 @@ class Admission(Door):
         except (ClewError, ValueError) as fault:
             self.close(Closing("result_missing", f"the answer at byte {ref.position} cannot be read: {fault}"))
             raise Stop("the run is pausing: result_missing") from fault
+
+
+def _held_facts(held: ApprovalState, tool: Tool, turn_id: str) -> CallFacts:
+    """Who a call is for which a person was asked before it is recorded; of its effect counts what the tool says now."""
+    facts = facts_of_asked(held.key.partition(":")[0], held)
+    facts.turn_id, facts.capability = turn_id, tool.capability
+    return facts

@@ -19,16 +19,18 @@ class Call:
         tool: The tool's name.
         arguments: The call's arguments as JSON.
         listened: Has the tool asked whether it is called off? Then it is given a moment when it is.
+        proposed: Does a model want it (`run.propose`), not the agent's own code (`run.call`)?
     """
 
     __slots__ = (
-        "_called_off", "_left", "_processes", "_workspace", "arguments", "attempt", "key", "listened", "run_id", "tool",
+        "_called_off", "_left", "_processes", "_workspace", "arguments", "attempt", "key", "listened", "proposed",
+        "run_id", "tool",
     )  # fmt: skip
 
     def __init__(
         self, key: str, *, tool: str = "", attempt: int = 1, arguments: Mapping[str, Any] | None = None,
         workspace: Workspace | None = None, processes: Processes | None = None,
-        called_off: Callable[[], bool] = lambda: False,
+        called_off: Callable[[], bool] = lambda: False, proposed: bool = False,
     ) -> None:  # fmt: skip
         self.key = key
         self.run_id = key.partition(":")[0]
@@ -40,6 +42,7 @@ class Call:
         self._called_off = called_off
         self._left = False
         self.listened = False
+        self.proposed = proposed
 
     @classmethod
     def loose(

@@ -16,6 +16,7 @@ from clew.core.compose import Move
 from clew.core.needs import Append, Closing
 from clew.core.review import GiveUp
 from clew.errors import ClewError, Storage, UsageError
+from clew.runtime.approving import deciding
 from clew.runtime.gate import Gate
 from clew.runtime.reviewing import (
     Said,
@@ -117,11 +118,13 @@ class Control:
             yield from request_abort(gate, f"by {command.by}: {command.reason}")
         elif command.type == "settle":
             yield from self._settle(command)
+        elif command.type in ("approve", "deny"):
+            yield from deciding(gate, command)
         else:
             raise UsageError(
                 f"command {command.type!r} is not known",
                 code="control_invalid",
-                next="Commands are pause, abort and settle.",
+                next="Commands are pause, abort, settle, approve and deny.",
             )
 
     def _settle(self, command: Command) -> Walking:

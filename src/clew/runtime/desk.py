@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
+from clew.core.approvals import Approve, Judgement, Reject
 from clew.core.ids import split_key
 from clew.core.resume import ResumePlan
 from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
 from clew.runtime.commanding import abort_run, pause_run
+from clew.runtime.deciding import decide_run
 from clew.runtime.opening import HomeParts, Wanted, plan_of
 from clew.runtime.reader import Reader
 from clew.runtime.recovery import Unlock
@@ -57,6 +59,40 @@ class Desk:
         if ":" in run:
             run, call = split_key(run)[0], run
         return settle_run(self._parts, self.find(run), call, verdict, Said(by, reason, tuple(evidence)))
+
+    def approve(
+        self, run: str, *, by: str, reason: str, call: str | None = None, expires_in_s: float | None = None
+    ) -> dict[str, Any]:
+        """Let one start happen that waits for a person; it is used up by that start.
+
+        `call` is the approval's id, or its call's step, call id or key, left out when one waits; `run` may be the key.
+        Not used within `expires_in_s` seconds, it lapses.
+
+        Returns:
+            The approval's row as it stands now.
+
+        Raises:
+            Refused: `nothing_to_approve`, `approval_closed`, `approval_expired`. UsageError: `review_incomplete`,
+                `which_approval`, `invalid_expiry`. Held.
+        """
+        return self._decide(run, call, Approve(by, reason, expires_in_s))
+
+    def deny(
+        self, run: str, *, by: str, reason: str, call: str | None = None, as_answer: bool = False
+    ) -> dict[str, Any]:
+        """Refuse one start: the run stays paused and asks anew when it is resumed.
+
+        `as_answer`: the refusal is what the agent is told (`Denied`), for good; it may go on without the call.
+
+        Returns, raises:
+            as `approve`.
+        """
+        return self._decide(run, call, Reject(by, reason, as_answer))
+
+    def _decide(self, run: str, call: str | None, said: Judgement) -> dict[str, Any]:
+        if ":" in run:
+            run, call = split_key(run)[0], run
+        return decide_run(self._parts, self.find(run), call, said)
 
     def abort(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
         """End a run for good; what was started stays listed. A living writer does it itself."""

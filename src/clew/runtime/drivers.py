@@ -11,6 +11,7 @@ from clew.core.needs import (
     Call,
     Cancelled,
     Closing,
+    Consult,
     End,
     Halt,
     Interrupted,
@@ -60,6 +61,10 @@ def _give_back(gate: Gate, ticket: Ticket) -> None:
     call = gate.journal.state.calls.get(ticket.facts.step_id)
     if call is not None:
         gate.claims.give_back(call)
+    else:
+        asked = gate.approvals.of(ticket)
+        if asked is not None:
+            gate.claims.ask_again(asked)
 
 
 def pass_sync(gate: Gate, ticket: Ticket) -> Any:
@@ -103,7 +108,7 @@ def drive_sync(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, BaseExce
             if isinstance(need, Append):
                 raise
             met = interrupt
-            reply = _STOPPED if isinstance(need, Probe) else isinstance(need, Wait)
+            reply = _STOPPED if isinstance(need, Probe) else isinstance(need, Wait) or None
             if isinstance(need, Ask):
                 # Who was interrupted has not agreed.
                 reply = Halt("interrupted")
@@ -120,6 +125,8 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
         return run_sync(ticket.tool, gate.call_of(ticket, need.attempt), ticket.arguments, gate.redactor, late)
     if isinstance(need, Probe):
         return _asked_sync(gate, ticket, need)
+    if isinstance(need, Consult):
+        return gate.approvals.consult(ticket)
     if isinstance(need, Wait):
         return gate.journal.clock.sleep(need.seconds, _called_off(gate))
     return gate.save(need.data) if isinstance(need, Save) else _at_once(gate, ticket, need)
@@ -139,6 +146,8 @@ def _stopped(gate: Gate, ticket: Ticket, need: Need) -> Any:
         return Cancelled(before_start=True)
     if isinstance(need, Probe):
         return _STOPPED
+    if isinstance(need, Consult):
+        return None
     return True if isinstance(need, Wait) else _meet_sync(gate, ticket, need)
 
 
@@ -184,7 +193,7 @@ async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, B
         except StopIteration as ended:
             return ended.value, met
         # Cancelled, the effect is still asked after, once: it may have happened, and only waiting is of no use now.
-        if met is not None and isinstance(need, Call | Wait):
+        if met is not None and isinstance(need, Call | Wait | Consult):
             reply = _stopped(gate, ticket, need)
             continue
         try:
@@ -209,6 +218,8 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
         in_progress = is_running(call.key, call.attempt)
         verdict, met = await probe_async(ticket.tool.probe, call)
         return recordable(verdict, gate.redactor, in_progress=in_progress), met
+    if isinstance(need, Consult):
+        return await gate.approvals.consult_on_loop(ticket)
     if isinstance(need, Wait):
         return await _waited(gate, need.seconds)
     if isinstance(need, Save):

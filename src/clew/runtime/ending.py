@@ -8,6 +8,8 @@ import msgspec
 
 from clew.core import events
 from clew.core.answers import json_text
+from clew.core.approvals import approval_row, pause_reason, unused
+from clew.core.approvals import waiting as waiting_approvals
 from clew.core.calls import CallState
 from clew.core.compose import Close, Move, Saying
 from clew.core.effect import settle_happened
@@ -16,7 +18,7 @@ from clew.core.needs import Need, Returned
 from clew.core.outcome import PERSON_REASONS, Outcome, effect_row
 from clew.core.review import Happened
 from clew.core.state import RunState
-from clew.core.times import format_ms
+from clew.core.times import format_ms, parse_ms
 from clew.errors import ClewError, Stop, Storage
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
@@ -57,7 +59,8 @@ def _last_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
         return [*begin, *fail_sayings("aborted", not_over(gate.processes, unsettled, gate.redactor))]
     if gate.closing is None and _returned(ended) and not unsettled:
         output = gate.redactor.answer(record_result(ended.output))
-        return [events.agent_end(output), Move("COMPLETE"), Close("finish", Outcome("succeeded", "completed"))]
+        told = [*gate.approvals.stale(ended=True), events.agent_end(output)]
+        return [*told, Move("COMPLETE"), Close("finish", Outcome("succeeded", "completed"))]
     reason, detail = _why(gate, ended, unsettled)
     return _stopped(gate, reason, detail, policy)
 
@@ -73,7 +76,7 @@ def _why(gate: Gate, ended: Ended, unsettled: list[CallState]) -> tuple[str, str
         open_call = unsettled[0]
         return "unknown_effect", f"{open_call.key} attempt {open_call.attempt} is {open_call.status}"
     if closing is not None:
-        return closing.reason, closing.detail
+        return pause_reason(gate.journal.state, closing.reason), closing.detail
     fault = ended.fault
     if isinstance(fault, KeyboardInterrupt):
         return "interrupted", ""
@@ -86,7 +89,7 @@ def _stopped(gate: Gate, reason: str, detail: str, policy: Policy) -> list[Sayin
     limit = gate.limit if gate.limit is not None and gate.limit.code == reason else None
     message = limit.message if limit is not None else detail
     fails = (reason == "agent_error" and policy.on_error == "fail") or (limit is not None and policy.on_limit == "fail")
-    said: list[Saying] = []
+    said = gate.approvals.stale(ended=False)
     if message:
         said.append(events.error(message, fatal=fails, budget=None if limit is None else limit.as_json()))
     error = {"code": reason, "message": message} if message else None
@@ -150,9 +153,18 @@ def row(state: RunState) -> dict[str, Any]:
         "calls": len(state.calls),
         "waiting": waiting[:3],
         "waitingCount": len(waiting),
+        **_approvals(state),
         "leg": state.leg.owner if state.leg is not None else None,
         "legClosed": state.unclosed_leg is None,
     }
+
+
+def _approvals(state: RunState) -> dict[str, Any]:
+    """What waits for a yes or a no, then what was allowed and did not start; left out where there is nothing."""
+    asked, at_ms = waiting_approvals(state), parse_ms(state.last_time) or 0
+    allowed = [each for each in unused(state, at_ms) if each not in asked]
+    rows = [{**approval_row(each, at_ms), "position": each.position} for each in (asked + allowed)[:3]]
+    return {"approvals": rows, "wanted": len(asked), "allowed": len(allowed)} if rows else {}
 
 
 def _stand(state: RunState) -> dict[str, Any]:

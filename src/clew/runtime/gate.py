@@ -5,8 +5,8 @@ from typing import Any
 
 from clew.core import needs
 from clew.core.budget import RunBudget
-from clew.core.needs import Allow, Answered, Closing, Deny, End, GaveUp, Halt
-from clew.runtime.bodies import MESSAGE_CHARS, text_of
+from clew.core.needs import Allow, Answered, Closing, Deny, End, GaveUp, Halt, Seek
+from clew.runtime.approvals import ALLOW, Approvals
 from clew.runtime.extensions import Extension
 from clew.runtime.journal import Journal
 from clew.runtime.lifecycle import Lifecycle
@@ -29,37 +29,28 @@ class Gate(Meter):
     ) -> None:  # fmt: skip
         super().__init__(journal, agent, store=store, blobs=blobs, budget=budget, processes=processes)
         self.workspace = workspace
+        self.approvals = Approvals(self)
         self.late: list[tuple[Ticket, int, needs.Outcome]] = []
         self.extensions = Lifecycle(extensions, journal, self.redactor, agent.name) if extensions else None
 
     # What drivers ask.
 
-    def decide(self, ticket: Ticket, attempt: int, *, again: bool = False) -> Allow | Deny | Halt:
+    def decide(self, ticket: Ticket, attempt: int, *, again: bool = False) -> Allow | Deny | Halt | Seek:
         """May this attempt start? The gate is open, the limits hold, the policy agrees."""
         if self.closing is not None:
-            return Halt(self.closing.reason)
+            return self.approvals.beside(ticket, attempt)
         limit = self.spend_call(ticket, attempt)
         if limit is not None:
             return Halt(limit.code)
-        denial = None if again else self._ask_policy(ticket, attempt)
-        return Allow() if denial is None else Deny(self.redactor.text(denial)[:MESSAGE_CHARS])
-
-    def _ask_policy(self, ticket: Ticket, attempt: int) -> str | None:
-        """What the policy says; one that fails denies."""
-        if self.agent.policy is None:
-            return None
-        try:
-            denial = self.agent.policy(self.call_of(ticket, attempt))
-        except Exception as fault:  # noqa: BLE001  # whatever it raises, it did not allow
-            return f"the policy failed: {type(fault).__name__}"
-        return None if denial is None else text_of(denial)
+        ticket.counted = attempt
+        return ALLOW if again else self.approvals.judge(ticket, attempt)
 
     def call_of(self, ticket: Ticket, attempt: int) -> Call:
         """The call as the tool and its probe see it."""
         facts = ticket.facts
         return Call(
             facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace,
-            processes=self.processes, called_off=self.called_off,
+            processes=self.processes, called_off=self.called_off, proposed=ticket.proposed,
         )  # fmt: skip
 
     def called_off(self) -> bool:

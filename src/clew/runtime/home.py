@@ -15,6 +15,7 @@ from clew.core.resume import ResumePlan
 from clew.core.snapshot import RunResult
 from clew.core.times import format_ms
 from clew.errors import Refused, UsageError
+from clew.runtime.approvals import Approver
 from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.checkup import check_up
 from clew.runtime.clock import Clock, SystemClock, day_text
@@ -117,6 +118,7 @@ class Home(Desk):
         self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
         on_error: str = "pause", on_limit: str = "pause", signals: bool = False,
         notice: Callable[[str], None] | None = None, on_record: Watcher | None = None,
+        approver: Approver | None = None,
     ) -> RunResult:  # fmt: skip
         """Start a run and see it to its end, its pause or its failure.
 
@@ -132,23 +134,26 @@ class Home(Desk):
             on_record: Called with each record of this leg once it is durable, in their order and one at a time: for an
                 async agent on its event loop, else in the thread that appended. One that raises is logged and called
                 no more; the run does not depend on it.
+            approver: Asked where a start needs a person, once the question is durable: `approver(request)`, plain (in
+                a thread of its own) or async, returns `clew.Approve`, `clew.Reject`, or None to leave it waiting.
 
         Raises:
             Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
         """
         found = as_agent(agent)
         begin = self._starting(found, input, run_id, budget)
-        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record, approver)
         return await self._live(found, *await aside(begin), orders)
 
     def run_sync(
         self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
         on_error: str = "pause", on_limit: str = "pause", signals: bool = True,
         notice: Callable[[str], None] | None = None, on_record: Watcher | None = None,
+        approver: Approver | None = None,
     ) -> RunResult:  # fmt: skip
         """As `run`, from plain code; a plain agent gets a `SyncRun` and runs in this thread."""
         found = _callable_here(as_agent(agent))
-        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record, approver)
         return self._live_sync(found, self._starting(found, input, run_id, budget)(), orders)
 
     def _starting(
@@ -203,7 +208,7 @@ class Home(Desk):
         self, run_id: str, agent: Any, *, plan: ResumePlan | None = None, input: Any = msgspec.UNSET,
         budget: RunBudget | None = None, accept_config: Said | None = None, on_error: str = "pause",
         on_limit: str = "pause", signals: bool = False, notice: Callable[[str], None] | None = None,
-        on_record: Watcher | None = None,
+        on_record: Watcher | None = None, approver: Approver | None = None,
     ) -> RunResult:  # fmt: skip
         """Let a stopped run go on by its plan: answered calls replay, open ones are asked after, nothing is guessed.
 
@@ -217,21 +222,22 @@ class Home(Desk):
             Corrupt, Storage.
         """
         found = as_agent(agent)
-        wanted = _wanted(plan, input, budget, accept_config)
+        wanted = _wanted(plan, input, budget, accept_config, asks=approver is not None)
         opened, met = await aside(lambda: reopen_run(self._parts, found, check_id(run_id), wanted))
-        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record, approver)
         return await self._live(found, opened, met, orders)
 
     def resume_sync(
         self, run_id: str, agent: Any, *, plan: ResumePlan | None = None, input: Any = msgspec.UNSET,
         budget: RunBudget | None = None, accept_config: Said | None = None, on_error: str = "pause",
         on_limit: str = "pause", signals: bool = True, notice: Callable[[str], None] | None = None,
-        on_record: Watcher | None = None,
+        on_record: Watcher | None = None, approver: Approver | None = None,
     ) -> RunResult:  # fmt: skip
         """As `resume`, from plain code."""
         found = _callable_here(as_agent(agent))
-        opened = reopen_run(self._parts, found, check_id(run_id), _wanted(plan, input, budget, accept_config))
-        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        wanted = _wanted(plan, input, budget, accept_config, asks=approver is not None)
+        opened = reopen_run(self._parts, found, check_id(run_id), wanted)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record, approver)
         return self._live_sync(found, opened, orders)
 
     async def _live(
@@ -323,6 +329,8 @@ def _callable_here(agent: Agent) -> Agent:
     return agent
 
 
-def _wanted(plan: ResumePlan | None, prompt: Any, budget: RunBudget | None, accept: Said | None) -> Wanted:
+def _wanted(
+    plan: ResumePlan | None, prompt: Any, budget: RunBudget | None, accept: Said | None, *, asks: bool
+) -> Wanted:
     waiver = None if accept is None else Waiver("config", accept.by, accept.reason)
-    return Wanted(plan, prompt, budget, waiver)
+    return Wanted(plan, prompt, budget, waiver, asks)

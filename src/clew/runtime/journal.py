@@ -23,9 +23,11 @@ _BEGINS: Final = ("tool_call", "agent_start")
 
 def _begins(sayings: Sequence[Saying]) -> bool:
     """Is a call or a turn proposed here?"""
-    for said in sayings:  # noqa: SIM110  # a generator costs more than the two or three sayings of an append
+    for said in sayings:  # a generator costs more than the two or three sayings of an append
         if type(said) is dict and said["type"] in _BEGINS:
-            return True
+            # A person's no records the call that it is about, and begins nothing.
+            first = sayings[0]
+            return not (type(first) is dict and first["type"] == "approval_resolved")
     return False
 
 

@@ -81,6 +81,7 @@ def _depart(gate: Gate, control: Control, policy: Policy) -> LegEnd | ClewError:
 def opened(gate: Gate, orders: Orders) -> Iterator[None]:
     """What holds while a leg runs: it is watched, signals are taken, and no exception leaves its lock behind."""
     gate.journal.watch(orders.watch)
+    gate.approvals.approver = orders.approver
     try:
         with handlers(gate, orders.notice) if orders.signals else nullcontext():
             yield

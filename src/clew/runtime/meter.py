@@ -79,9 +79,12 @@ class Meter(Admission):
         )
 
     def spend_call(self, ticket: Ticket, attempt: int) -> Exceeded | None:
-        """Count an attempt of a call: a new call, one above the first, or the first of a recorded call."""
+        """Count an attempt of a call, once: a new call, one above the first, or the first of a recorded call."""
         if not self._bounded:
             return None
+        if ticket.counted >= attempt:
+            # It waited for a person meanwhile.
+            return self.spend(NOTHING_NEW)
         new = ticket.walk is not None and not ticket.walk.recorded
         return self.spend(NEW_CALL if new else NEW_ATTEMPT if attempt > 1 else NOTHING_NEW)
 

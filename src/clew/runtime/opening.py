@@ -14,7 +14,7 @@ from clew.core.compose import OPERATION_ID
 from clew.core.jsonable import to_json
 from clew.core.outcome import outcome_now
 from clew.core.redact import Redactor
-from clew.core.resume import Facts, ResumePlan, prepare_run_resume
+from clew.core.resume import Facts, ResumePlan, prepare_run_resume, with_approver
 from clew.core.state import RunState
 from clew.errors import Refused
 from clew.runtime.clock import Clock
@@ -114,12 +114,13 @@ def _gate(place: HomeParts, journal: Journal, agent: Agent, budget: RunBudget) -
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """How a resume is wanted: under which plan, input, limits, and with what accepted."""
+    """How a resume is wanted: under which plan, input, limits, with what accepted, and can a person be asked?"""
 
     plan: ResumePlan | None = None
     prompt: Any = msgspec.UNSET
     budget: RunBudget | None = None
     accept_config: Waiver | None = None
+    approver: bool = False
 
 
 def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> Opening:
@@ -134,6 +135,8 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
     try:
         opened = Reopened(place.store, place.clock, writer, "resume")
         plan = plan_of(place, opened.state, agent, wanted)
+        if plan is not None and wanted.approver:
+            plan = with_approver(plan)
         opened.take_over(place.takeover)
         then = reopening(opened.state, plan, left_alive(place, opened.state, agent.secrets))
         if _nothing_new(opened.state, plan):

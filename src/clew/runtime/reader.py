@@ -94,6 +94,9 @@ class Reader:
         try:
             told = self._row(run_id, listed)
             waiting = [self._with_arguments(run_id, effect) for effect in told.get("waiting", ())]
+            if "approvals" in told:
+                asked = [self._with_arguments(run_id, each, "approval_required") for each in told["approvals"]]
+                told = {**told, "approvals": asked}
         except ClewError as fault:
             return {
                 "runId": run_id,
@@ -148,11 +151,11 @@ class Reader:
         """What is known of one effect, with its recorded arguments."""
         return self._with_arguments(state.run_id, {**effect_row(call), "position": call.position})
 
-    def _with_arguments(self, run_id: str, effect: dict[str, Any]) -> dict[str, Any]:
+    def _with_arguments(self, run_id: str, effect: dict[str, Any], kind: str = "tool_call") -> dict[str, Any]:
         told = {name: value for name, value in effect.items() if name != "position"}
         if "position" in effect:
             event = self.store.record_at(run_id, effect["position"]).payload.get("event")
-            if type(event) is not dict or event.get("type") != "tool_call":
+            if type(event) is not dict or event.get("type") != kind:
                 raise _not_its_call(run_id, effect)
             told["arguments"] = event.get("args", {})
         return told

@@ -82,8 +82,8 @@ class _Recorded:
         gate.journal.riders.append(step_output(step, f'"{value}"' if isinstance(value, str) else repr(value)))
         return value
 
-    def _admit(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ticket:
-        return self._gate.admit(tool, args, kwargs, here(self.run_id))
+    def _admit(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, proposed: bool = False) -> Ticket:
+        return self._gate.admit(tool, args, kwargs, here(self.run_id), proposed=proposed)
 
     def _path(self) -> str:
         """The step around the code that runs now; a turn may be asked from a thread that carries none."""
@@ -131,6 +131,14 @@ class Run(_Recorded):
         """
         await self._breathe()
         return await pass_async(self._gate, self._admit(tool, args, kwargs))
+
+    async def propose(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool that a model asked for; as `call`, but without a policy of the agent's a person is asked first.
+
+        Not asked about is what has no effect and may be repeated.
+        """
+        await self._breathe()
+        return await pass_async(self._gate, self._admit(tool, args, kwargs, proposed=True))
 
     async def _breathe(self) -> None:
         """Before a closed gate refuses, the loop goes on: an agent that never gives in can be left behind."""
@@ -254,6 +262,11 @@ class SyncRun(_Recorded):
         """Call a tool through the gate; as `Run.call`."""
         self._gate.poll()
         return pass_sync(self._gate, self._admit(tool, args, kwargs))
+
+    def propose(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool that a model asked for; as `Run.propose`."""
+        self._gate.poll()
+        return pass_sync(self._gate, self._admit(tool, args, kwargs, proposed=True))
 
     def step(self, name: str, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Do a named unit of work; as `Run.step`."""

@@ -16,7 +16,10 @@ from clew.runtime.tools import Tool
 
 
 class Ticket(msgspec.Struct):
-    """One admitted call: its walk, or the answer that is replayed. `ran` once the body has been started."""
+    """One admitted call: its walk, or the answer that is replayed. `ran` once the body has been started.
+
+    `proposed`: a model wants it, not the agent's own code; `counted`: the last attempt that the limits have counted.
+    """
 
     tool: Tool
     facts: CallFacts
@@ -26,6 +29,8 @@ class Ticket(msgspec.Struct):
     replay: Answer | Unrecorded | None = None
     end: End | None = None
     ran: bool = False
+    proposed: bool = False
+    counted: int = 0
 
 
 def deliver(tool: Tool, answer: Answer | Unrecorded) -> Any:

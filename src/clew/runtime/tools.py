@@ -12,6 +12,8 @@ from clew.core.capability import Capability
 from clew.core.ids import check_name
 from clew.core.jsonable import to_json
 from clew.core.needs import ProbeFacts
+from clew.core.policy import Ask
+from clew.core.policy import Policy as ByRules
 from clew.core.resume import Fingerprint, Offered
 from clew.core.review import Verdict
 from clew.errors import UsageError
@@ -24,7 +26,7 @@ _FINISHED: Final = frozenset({dict, list, tuple, str, int, float, bool, bytes, t
 
 Body = Callable[..., Any]
 ProbeBody = Callable[["Call"], Any]
-Policy = Callable[["Call"], "str | None"]
+Policy = Callable[["Call"], "Ask | str | None"] | ByRules
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -172,7 +174,7 @@ class Agent:
         self.is_async = _is_async(body)
         if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
             raise _invalid_agent(self.name, "it is a generator")
-        if policy is not None and _is_async(policy):
+        if policy is not None and not isinstance(policy, ByRules) and _is_async(policy):
             raise _invalid_agent(self.name, "its policy is async, and would be asked without being heard")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -198,7 +200,9 @@ class Agent:
         Source:
             DESIGN §5 "Plan"; contract #105.
         """
-        policy = "full" if self.policy is None else getattr(self.policy, "__name__", type(self.policy).__name__)
+        policy: Any = "full" if self.policy is None else getattr(self.policy, "__name__", type(self.policy).__name__)
+        if isinstance(self.policy, ByRules):
+            policy = self.policy.declared()
         config = {name: value for name, value in self.config.items() if name != "telemetry"}
         return Fingerprint(fingerprint({"name": self.name}), fingerprint(config), fingerprint({"policy": policy}))
 

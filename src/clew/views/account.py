@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from clew.views.approvals import decision_lines
 from clew.views.effects import call_text, standing
 from clew.views.measures import check_lines, limits_text, usage_text
 from clew.views.plain import When, count_text, duration_text, one_line, value_text
@@ -30,6 +31,10 @@ def account_lines(snapshot: Facts, start: Facts, effects: Iterable[Facts], place
         *(("leg" if not number else "", _leg(leg, when)) for number, leg in enumerate(snapshot["legs"])),
         *(("effects" if not number else "", text) for number, text in enumerate(_effects(effects))),
         *(("told" if not number else "", text) for number, text in enumerate(_extensions(snapshot))),
+        *(
+            ("approval" if not number else "", text)
+            for number, text in enumerate(decision_lines(snapshot.get("approvals") or (), when))
+        ),
         ("journal", f"{place} ({_integrity(snapshot['integrity'])})"),
     ]
     limits = limits_text(snapshot.get("limits") or {})

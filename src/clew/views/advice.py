@@ -40,7 +40,11 @@ REASONS: Final = {
     "budget_not_enforceable": Advice(
         "a limit cannot be kept: what a turn used was not reported", "clew resume {run} --on-unmeasured continue"
     ),
-    "approval_required": Advice("a call waits for an approval", "clew show {run} --log"),
+    "approval_required": Advice("a call waits for an approval", _RESUME),
+    "tool_approval_denied": Advice("a person said no to a call", _RESUME),
+    "approval_tool_missing": Advice(
+        "a tool that an approval is for is not offered any more", "declare it with the agent, then clew resume {run}"
+    ),
     "unknown_effect": Advice("an effect needs a person: nobody can tell whether it happened", _SETTLE),
     "committed_effect_pending": Advice("an effect happened, but what it returned is not recorded", _TELL),
     "result_not_kept": Advice("an effect happened, but what it returned could not be kept", _TELL),
@@ -100,6 +104,9 @@ WHY: Final = {
     "result_missing": "answered, but the bytes of the answer are missing or damaged",
     "secret_answer_lost": "it happened; its secret answer was not kept",
     "approval_required": "an approval is wanted",
+    "approved": "approved, never started",
+    "approval_expired": "its approval lapsed; a person is asked anew",
+    "approval_tool_missing": "the agent does not offer this tool; declare it, @clew.agent(tools=[…])",
     "process_alive": "a process of it still lives",
     "effect_given_up": "given up",
 }
@@ -129,10 +136,13 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
         return _settling(row, run)
     if shown not in ("interrupted", "paused"):
         return []
+    asked = wanted_steps(row, run) if row.get("wanted") else []
     # What still lives may still happen: nothing of it can be settled yet.
     if row.get("waitingCount") and (shown, row.get("reason")) != ("paused", "process_alive"):
         again = f"clew resume {run}  asks its probe or repeats it, where declared so"
-        return [*_settling(row, run), again, *_result_hint(row)]
+        return [*_settling(row, run), again, *_result_hint(row), *asked]
+    if asked:
+        return asked
     reason = str(row.get("reason", ""))
     settled = reason in ("unknown_effect", "committed_effect_pending", "result_not_kept")
     dimension = limit_reached(row) if shown == "paused" and reason == "budget_exceeded" else ""
@@ -140,6 +150,15 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
         return [f"clew resume {run} {FLAGS[dimension]}"]
     known = None if shown == "interrupted" or settled else REASONS.get(reason)
     return [(known.next if known is not None else _RESUME).format(run=run)]
+
+
+def wanted_steps(row: Mapping[str, Any], run: str) -> list[str]:
+    """How the first approval that is wanted is given, or refused."""
+    first = row["approvals"][0]
+    if first["standing"] == "expired":
+        return [_RESUME.format(run=run) + "  asks for it anew"]
+    named = f"{run} {first['stepId']}" if row["wanted"] > 1 else run
+    return [f"clew {word} {named} --by … --reason …" for word in ("approve", "deny")]
 
 
 def _about_the_owner(row: Mapping[str, Any], run: str) -> list[str]:

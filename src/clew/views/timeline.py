@@ -34,6 +34,7 @@ _MAIN: Final = frozenset(
         "error",
         "control",
         "approval_required",
+        "approval_resolved",
         "agent_start",
     }
 )
@@ -259,6 +260,18 @@ def _extension(event: Event) -> list[str]:
     return [one_line(f"{told}{denied}{error}", 500)]
 
 
+def _wanted(event: Event) -> list[str]:
+    asked = f"an approval is wanted for {event.get('tool')} {arguments_text(event.get('args'), 300)}".rstrip()
+    return [one_line(asked, 400), *([one_line(f"why: {event['reason']}", 500)] if event.get("reason") else [])]
+
+
+def _decided(event: Event) -> list[str]:
+    closed = {"expiry": "lapsed", "invalidation": "is not asked for any more"}
+    word = "is allowed" if event.get("decision") == "allow" else closed.get(str(event.get("source")), "is denied")
+    by = f", says {event['by']}: {event.get('reason')}" if event.get("by") else ""
+    return [one_line(f"approval {event.get('approvalId')} {word}{by}", 500)]
+
+
 _EVENTS: Final[dict[str, Callable[[Event], list[str]]]] = {
     "tool_call": lambda event: [one_line(f"call {event.get('tool')} {arguments_text(event.get('args'), 300)}", 400)],
     "capability_resolved": _capability,
@@ -275,6 +288,6 @@ _EVENTS: Final[dict[str, Callable[[Event], list[str]]]] = {
     "control": _control,
     "extension_lifecycle": _extension,
     "error": lambda event: [one_line(f"error: {event.get('message')}", 500)],
-    "approval_required": lambda event: [one_line(f"an approval is wanted for {event.get('tool')}", 300)],
-    "approval_resolved": lambda event: [one_line(f"approval {event.get('decision')}", 300)],
+    "approval_required": _wanted,
+    "approval_resolved": _decided,
 }

@@ -220,3 +220,16 @@ def given(tool: clew.Tool) -> str:
         each.name if each.default is each.empty else f"{each.name}={each.default!r}".replace("'", '"')
         for each in parameters
     )
+
+
+def test_the_example_of_the_page_on_keys_prints_what_it_says(tmp_path: Path) -> None:
+    """Two runs, one payment: the reader sees it before they believe it."""
+    [shown] = blocks("docs/keys.md")
+    (tmp_path / "keys.py").write_text(shown, "utf-8")
+    text = (ROOT / "docs" / "keys.md").read_text("utf-8")
+    expected = text.partition(shown)[2].split("```\n")[2]
+
+    done = run_here(tmp_path, "keys.py")
+
+    assert ("", 0) == (done.stderr, done.returncode)
+    assert expected == done.stdout

@@ -86,6 +86,10 @@ class Denied(ToolError):
     """The policy said no; nothing was started."""
 
 
+class KeyHeld(ToolError):
+    """Another call has the business key, so this one did not start. `facts["run"]` is the run that has it."""
+
+
 class ResultNotRecorded(ToolError):
     """The effect is settled as happened, but nobody recorded what it returned."""
 

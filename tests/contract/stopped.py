@@ -113,7 +113,7 @@ def _(found: Situation) -> Situation:
 @situation("its loop does the same again and again")
 def _(found: Situation) -> Situation:
     found.run("loop:same").see()
-    found.between = {0: lambda: (found.place.folder / "mended").touch()}
+    found.between = {0: (found.place.folder / "mended").touch}
     return found
 
 

@@ -810,3 +810,26 @@ def test_a_capability_does_not_change() -> None:
     error = refused(run(proposed(CALL)), events.capability_resolved(other))
 
     assert "effect_receipt_conflict" == error.code
+
+
+# Business keys.
+
+
+@pytest.mark.parametrize(
+    "key",
+    [None, "1042", {}, {"sha256": DIGEST}, {"sha256": DIGEST, "text": 7}, {"sha256": "D" * 64, "text": "1042"},
+     {"sha256": DIGEST, "text": "1042", "more": 1}],
+    ids=repr,
+)  # fmt: skip
+def test_a_call_with_a_broken_business_key_is_refused(key: Any) -> None:
+    """An index that is built from it would let the effect happen again."""
+    error = refused(run(), changed(proposed(CALL)[0], businessKey=key))
+
+    assert "businessKey" in error.message
+
+
+def test_a_call_with_a_business_key_is_taken() -> None:
+    """The digest is for programs, the text for people."""
+    scribe = run([changed(proposed(CALL)[0], businessKey={"sha256": DIGEST, "text": "1042"})])
+
+    assert CALL.step_id == scribe.state.unanswered()[0].step_id

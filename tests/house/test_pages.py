@@ -256,3 +256,16 @@ def test_the_list_on_the_approvals_page_is_what_is_printed(tmp_path: Path) -> No
     done = run_here(tmp_path, "-m", "clew.cli", "ls")
 
     assert re.sub(r"\d\d:\d\d(:\d\d)?", "T", shown) == re.sub(r"\d\d:\d\d(:\d\d)?", "T", done.stdout)
+
+
+def test_the_example_of_the_page_on_keys_prints_what_it_says(tmp_path: Path) -> None:
+    """Two runs, one payment: the reader sees it before they believe it."""
+    [shown] = blocks("docs/keys.md")
+    (tmp_path / "keys.py").write_text(shown, "utf-8")
+    text = (ROOT / "docs" / "keys.md").read_text("utf-8")
+    expected = text.partition(shown)[2].split("```\n")[2]
+
+    done = run_here(tmp_path, "keys.py")
+
+    assert ("", 0) == (done.stderr, done.returncode)
+    assert expected == done.stdout

@@ -14,7 +14,7 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-from clew.cli import acting, approving, examining, looking, resuming, running
+from clew.cli import acting, approving, examining, finding, looking, resuming, running
 from clew.cli.desk import Desk, attend
 from clew.cli.limits import NO_LIMITS, Limits
 from clew.cli.screen import Options, Screen, lenient, stand_in
@@ -321,6 +321,33 @@ def doctor(*, agent: str | None = None, options: Options = DEFAULTS) -> int:
         options: What every command takes.
     """
     return attend(options, lambda desk: examining.doctor(desk, agent))
+
+
+@app.command(sort_key=10, usage="Usage: clew find KEY [--tool NAME] [OPTIONS]")
+def find(
+    key: str | None = None,
+    /,
+    *,
+    tool: str | None = None,
+    rebuild: Annotated[bool, Switch] = False,
+    options: Options = DEFAULTS,
+) -> int:
+    """Find the run that has a business key: how it stands there, since when, what to do next.
+
+    Ends with 10 when nobody has it. Reads the index, and the journals of the runs that have the key.
+
+    With --rebuild instead of KEY: read every journal and make the index hold what they hold. Nothing is taken out of
+    it. Ends with 12 while a journal cannot be read, for then nobody knows which keys it has.
+
+    Example: clew find 1042 --tool pay
+
+    Args:
+        key: The key as the tool's key function gives it; a JSON value that is no text as JSON.
+        tool: Only of this tool.
+        rebuild: Build the index anew from the journals.
+        options: What every command takes.
+    """
+    return attend(options, lambda desk: finding.find(desk, key, tool, rebuild=rebuild))
 
 
 def serve(argv: Sequence[str]) -> int:

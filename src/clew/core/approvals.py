@@ -273,10 +273,12 @@ def waiting(state: RunState) -> list[ApprovalState]:
 
 
 def unused(state: RunState, at_ms: int) -> list[ApprovalState]:
-    """The permissions whose call never started, in the order of the journal; none once the run has ended."""
+    """The permissions whose call never started and has no answer, in the order of the journal; none behind the end."""
     if state.ended:
         return []
-    return [asked for asked in state.approvals.values() if standing(asked, at_ms) == "granted"]
+    granted = [asked for asked in state.approvals.values() if standing(asked, at_ms) == "granted"]
+    calls = [(asked, state.calls.get(asked.step_id)) for asked in granted]
+    return [asked for asked, call in calls if call is None or call.answer is None]
 
 
 def unrecorded(state: RunState) -> Iterator[ApprovalState]:

@@ -11,6 +11,7 @@ from clew.core.evaluation import take_check
 from clew.core.events import AGENT
 from clew.core.extensions import count_receipt
 from clew.core.ids import effect_key
+from clew.core.keys import recorded_key
 from clew.core.measuring import take_artifact, take_compaction, take_prefix
 from clew.core.records import Record
 from clew.core.review import Review
@@ -94,6 +95,8 @@ def _tool_call(state: RunState, event: Event, record: Record, position: int) -> 
         raise Illegal(f"step {step!r} is taken")
     tool, turn_id, asked = _text(event, "tool"), _text(event, "turnId"), _text(event, "argumentsFingerprint")
     approvals.check_recorded(state, step, key, asked)
+    if "businessKey" in event:
+        recorded_key(event)
     call = CallState(step, call_id, key, tool, turn_id, asked, position)
     state.calls.put(step, call)
     state.pending.put(step, step)

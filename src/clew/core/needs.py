@@ -32,6 +32,12 @@ class Save(msgspec.Struct, frozen=True):
     data: bytes
 
 
+class Hold(msgspec.Struct, frozen=True):
+    """Take the call's business key for this attempt, durably. Answered by `Allow` or `Taken`."""
+
+    attempt: int
+
+
 class Call(msgspec.Struct, frozen=True):
     """Run the tool's body as this attempt. Answered by an `Outcome`."""
 
@@ -60,7 +66,7 @@ class Wait(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Need = Ask | Append | Save | Call | Probe | Consult | Now | Wait
+Need = Ask | Append | Save | Hold | Call | Probe | Consult | Now | Wait
 
 # What it is sent.
 
@@ -73,6 +79,18 @@ class Deny(msgspec.Struct, frozen=True):
     """The policy says no: that is the agent's answer."""
 
     reason: str
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """Another call has the business key: who, in words and as facts; `answer` when its answer is to be this one's.
+
+    `starting`: it is about to start, so a little later more will be known of it.
+    """
+
+    message: str
+    holder: dict[str, Any]
+    answer: Answer | None = None
+    starting: bool = False
 
 
 class Halt(msgspec.Struct, frozen=True):

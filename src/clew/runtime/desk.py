@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
+import msgspec
+
 from clew.core.approvals import Approve, Judgement, Reject
 from clew.core.ids import split_key
 from clew.core.resume import ResumePlan
@@ -10,6 +12,7 @@ from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
 from clew.runtime.commanding import abort_run, pause_run
 from clew.runtime.deciding import decide_run
+from clew.runtime.keybook import KeyBook
 from clew.runtime.opening import HomeParts, Wanted, plan_of
 from clew.runtime.reader import Reader
 from clew.runtime.recovery import Unlock
@@ -125,6 +128,29 @@ class Desk:
     def find(self, part: str) -> str:
         """A run id from a unique part of it, or `@last`. `NotFound` (`no_home`, `unknown_run`), `UsageError`."""
         return self.require().reader.find(part)
+
+    def find_key(self, key: Any, tool: str | None = None) -> list[dict[str, Any]]:
+        """Who has a business key: one row for each tool of which a call has it, none when nobody does.
+
+        A row has `businessKey` (redacted), `run`, `step`, `call`, `key`, `state` and, once it is recorded, `answer`.
+
+        Raises:
+            NotFound: `no_home`, `no_key_index`. UsageError: `invalid_business_key`. Corrupt: `key_claim_corrupt`.
+        """
+        return self.require()._keys().find(key, tool)
+
+    def rebuild_keys(self) -> dict[str, Any]:
+        """Make the index of business keys hold what the journals hold, and say what was different.
+
+        Raises:
+            NotFound: `no_home`. Refused: `home_copied`, `key_index_unusable`. Storage.
+        """
+        report: dict[str, Any] = msgspec.to_builtins(self.require()._keys().rebuild())
+        return report
+
+    def _keys(self) -> KeyBook:
+        parts = self._parts
+        return KeyBook(parts.keys, parts.store, parts.blobs, parts.clock)
 
     def result(self, run: str) -> RunResult:
         """How a run stands, without touching it."""

@@ -14,6 +14,7 @@ from clew.core.needs import (
     Consult,
     End,
     Halt,
+    Hold,
     Interrupted,
     Need,
     Now,
@@ -26,7 +27,7 @@ from clew.errors import Stop
 from clew.runtime.bodies import probe_async, probe_sync, recordable, run_async, run_sync
 from clew.runtime.gate import Gate
 from clew.runtime.living import is_running
-from clew.runtime.pool import SYNCS, through
+from clew.runtime.pool import SYNCS, aside, through
 from clew.runtime.tickets import Ticket
 
 _NO_PROBE = CannotTell("no probe is declared")
@@ -43,10 +44,12 @@ def _known_end(ticket: Ticket) -> End | None:
 
 
 def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
-    """Needs that take no time worth awaiting."""
+    """Needs that take no time worth awaiting; and a key, for which plain code waits."""
     if isinstance(need, Ask):
         decision = gate.decide(ticket, need.attempt, again=need.again)
         return decision if gate.extensions is None else gate.extensions.before_tool(ticket, need.attempt, decision)
+    if isinstance(need, Hold):
+        return gate.hold(ticket, need.attempt)
     assert isinstance(need, Now)
     return gate.journal.time.now_ms()
 
@@ -229,6 +232,8 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
     if gate.extensions is not None and isinstance(need, Ask):
         decision = gate.decide(ticket, need.attempt, again=need.again)
         return await gate.extensions.before_tool_on_loop(ticket, need.attempt, decision)
+    if need.__class__ is Hold:
+        return await aside(lambda: gate.hold(ticket, need.attempt))
     return _at_once(gate, ticket, need), None
 
 

@@ -32,11 +32,12 @@ from clew.runtime.pool import aside
 from clew.runtime.recovery import Takeover, Waiver
 from clew.runtime.reviewing import Said
 from clew.runtime.tools import Agent, as_agent
-from clew.stores.base import BlobStore, Processes, RunStore, Workspace
+from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Workspace
 from clew.stores.blobs import FileBlobStore
 from clew.stores.foreign import ForeignRunStore, is_foreign
 from clew.stores.homefile import HomeFile
 from clew.stores.jsonl import FileRunStore
+from clew.stores.keys import FileKeyIndex, MemoryKeyIndex
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.stores.processes import LocalProcesses
 from clew.stores.survey import survey
@@ -66,6 +67,7 @@ class Home(Desk):
         self, path: str | Path | None = None, *, takeover: Takeover = "refuse", workspace: str | Path | None = None,
         store: RunStore | None = None, blobs: BlobStore | None = None, clock: Clock | None = None,
         extensions: Sequence[Extension] = (), trusted: Mapping[str, Collection[str]] | None = None,
+        keys: KeyIndex | None = None,
     ) -> None:  # fmt: skip
         if takeover not in ("refuse", "proven", "operator"):
             raise UsageError(
@@ -89,6 +91,8 @@ class Home(Desk):
             workspaces=lambda root: FileWorkspace(Path(root), home=self.path),
             processes=LocalProcesses((clock or SystemClock()).monotonic_s),
             extensions=loaded,
+            # Beside a store that is not known here, an index of ours might not be where its runs are.
+            keys=keys or (FileKeyIndex(self.path) if store is None else None),
         )
         super().__init__(parts)
 
@@ -100,6 +104,7 @@ class Home(Desk):
         """A home that lives as long as this process, for tests. Its workspace is a real folder: the current one."""
         kept: dict[str, Any] = {"store": MemoryRunStore(), "blobs": MemoryBlobStore(), "clock": clock}
         kept |= {"extensions": extensions, "trusted": trusted}
+        kept["keys"] = MemoryKeyIndex()
         return cls(FOLDER, takeover=takeover, workspace=workspace, **kept)
 
     @property

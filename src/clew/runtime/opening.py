@@ -22,12 +22,14 @@ from clew.runtime.ending import publish
 from clew.runtime.extensions import Extension
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
+from clew.runtime.keybook import KeyBook
+from clew.runtime.keys import Keys
 from clew.runtime.living import alive, not_over
 from clew.runtime.reader import unreadable_blobs
 from clew.runtime.recovery import Reopened, Takeover, Waiver, end_leg, give_birth, unfinished_business
 from clew.runtime.reopening import blocked_reason, reopening
 from clew.runtime.tools import Agent
-from clew.stores.base import BlobStore, Processes, RunStore, Workspace
+from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Workspace
 
 
 class HomeParts(msgspec.Struct, frozen=True):
@@ -42,6 +44,7 @@ class HomeParts(msgspec.Struct, frozen=True):
     workspaces: Callable[[str], Workspace]
     processes: Processes
     extensions: tuple[Extension, ...] = ()
+    keys: KeyIndex | None = None
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -98,7 +101,7 @@ def _gate(place: HomeParts, journal: Journal, agent: Agent, budget: RunBudget) -
     try:
         publish(journal)
         workspace = place.workspaces(str(place.base / str(journal.state.start.get("workspace", "."))))
-        return Gate(
+        gate = Gate(
             journal,
             agent,
             store=place.store,
@@ -108,6 +111,8 @@ def _gate(place: HomeParts, journal: Journal, agent: Agent, budget: RunBudget) -
             processes=place.processes,
             extensions=place.extensions,
         )
+        gate.keys = Keys(KeyBook(place.keys, place.store, place.blobs, place.clock), gate.redactor)
+        return gate
     except BaseException:
         end_leg(journal)
         raise

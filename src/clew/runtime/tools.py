@@ -44,9 +44,11 @@ class Tool:
         probe: ProbeBody | None = None,
         in_doubt_s: float | None = None, window_s: float | None = None, timeout_s: float | None = None,
         nothing_happened_on: Sequence[type[BaseException]] = (), secret: bool = False,
-        builtin: bool = False,
+        builtin: bool = False, key: Body | None = None, on_held: str = "error",
     ) -> None:  # fmt: skip
         self.body = body
+        self.key = key
+        self.on_held = on_held
         self.name = check_name(name or _name_of(body), "tool")
         self.capability = _resolved(self.name, body, effect, replay, builtin=builtin)
         self.probe = probe
@@ -126,7 +128,8 @@ def tool(body: Body, /, **declared: Any) -> Tool: ...
 def tool(
     *, name: str | None = ..., effect: str = ..., replay: str = ..., probe: ProbeBody | None = ...,
     in_doubt_s: float | None = ..., window_s: float | None = ..., timeout_s: float | None = ...,
-    nothing_happened_on: Sequence[type[BaseException]] = ..., secret: bool = ...,
+    nothing_happened_on: Sequence[type[BaseException]] = ..., secret: bool = ..., key: Body | None = ...,
+    on_held: str = ...,
 ) -> Callable[[Body], Tool]: ...  # fmt: skip
 def tool(body: Body | None = None, /, **declared: Any) -> Any:
     """Declare a tool.
@@ -136,7 +139,8 @@ def tool(body: Body | None = None, /, **declared: Any) -> Any:
         declared: `effect` (`none`, `workspace`, `external`), `replay` (`safe`, `idempotent`), `probe` with
             `in_doubt_s` (seconds a request may still land after the body ended; after a death, after it started, so
             allow for the time before it sends), `window_s` (seconds the other side remembers a key),
-            `timeout_s`, `nothing_happened_on` (exceptions that prove it), `secret`, `name`.
+            `timeout_s`, `nothing_happened_on` (exceptions that prove it), `secret`, `name`; `key`, a function of the
+            arguments by name that gives the business key: one execution a key and home; `on_held` (`error`, `answer`).
 
     Raises:
         UsageError: `invalid_tool` when the declaration contradicts itself.
@@ -332,9 +336,24 @@ def _check_declared(found: Tool) -> None:
             raise _invalid(found.name, f"{name} is negative")
     if found.name in RESERVED:
         raise _invalid(found.name, "clew's own records have this name")
+    _check_key(found)
     nameless = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY)
     if any(p.kind in nameless for p in list(found.signature.parameters.values())[found.takes_call :]):
         raise _invalid(found.name, "it takes arguments by place alone, which have no names in a record")
+
+
+def _check_key(found: Tool) -> None:
+    """A business key stands for a change of the world, and is made by a plain function."""
+    if found.on_held not in ("error", "answer"):
+        raise _invalid(found.name, f"on_held is {found.on_held!r}, which is neither error nor answer")
+    if found.key is None:
+        if found.on_held != "error":
+            raise _invalid(found.name, "on_held says what happens to a business key, and it has none")
+        return
+    if not callable(found.key) or _is_async(found.key):
+        raise _invalid(found.name, "its key is no plain function of the arguments")
+    if found.capability.free:
+        raise _invalid(found.name, "it changes nothing (effect none), so it may run any number of times")
 
 
 def _invalid(name: str, why: str) -> UsageError:

@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from clew.core.keys import Claim
 from clew.core.records import Batch, Head, Record
 
 Boundary = Literal["process_memory", "power_loss"]
@@ -362,4 +363,38 @@ class BlobStore(Protocol):
 
     def has(self, sha256: str) -> bool:
         """Are the bytes there and whole?"""
+        ...
+
+
+class KeyIndex(Protocol):
+    """Claims on business keys, numbered from 1 for each key of a tool; the last one counts, none is ever replaced.
+
+    Safe for any number of processes. What a claim is worth, its run's journal says.
+
+    Source:
+        DESIGN §4 "Everything else"; promises 2 and 12.
+    """
+
+    def mark(self) -> str:
+        """Which index this is; empty until it was said to be complete, or when it was removed."""
+        ...
+
+    def complete(self, mark: str, at: str) -> None:
+        """Say that it knows every key that any journal holds. The first who says so is heard."""
+        ...
+
+    def last(self, sha256: str, tool: str) -> tuple[int, Claim] | None:
+        """The last claim on a key and its number. `Corrupt` (`key_claim_corrupt`)."""
+        ...
+
+    def take(self, number: int, claim: Claim) -> bool:
+        """Publish under the next number, durably; False when it is given. `Refused` (`home_copied`), `Storage`."""
+        ...
+
+    def of_key(self, sha256: str) -> Sequence[Claim]:
+        """The last claim on a key for each tool that has one, by the tools' names."""
+        ...
+
+    def claims(self) -> Iterator[Claim]:
+        """The last claim on every key, in no promised order."""
         ...

@@ -28,6 +28,7 @@ from clew.errors import ClewError
 from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.home import Home
 from clew.runtime.tools import Agent, Call
+from clew.stores.keys import MemoryKeyIndex
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.testing.clock import SetClock
 from clew.testing.crash import Crash, CrashPoint, crashing
@@ -138,6 +139,7 @@ class _Life:
         self._lived = lived
         self._store = MemoryRunStore()
         self._blobs = MemoryBlobStore()
+        self._keys = MemoryKeyIndex()
         self._clock = SetClock(seed=RUN)
         self._agent = _seen_from_inside(terms.agent, lived.watch)
         self._comebacks = 0
@@ -190,6 +192,7 @@ class _Life:
             workspace=self._folder,
             store=crashing(self._store, point),
             blobs=self._blobs,
+            keys=self._keys,
             clock=self._clock,
         )
 

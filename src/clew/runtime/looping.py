@@ -9,7 +9,8 @@ from clew.core.compose import Saying
 from clew.core.needs import Closing
 from clew.core.resume import ResumePlan
 from clew.errors import ClewError, Refused
-from clew.runtime.control import POLL_S, Control, handlers, request_abort, wake
+from clew.runtime.control import POLL_S, Control, handlers, wake
+from clew.runtime.deeds import request_abort
 from clew.runtime.drivers import drive_async
 from clew.runtime.ending import Ended, Policy, end_sayings, late_returns
 from clew.runtime.gate import Gate

@@ -132,11 +132,23 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What became of a command."""
+    """What became of a command.
+
+    Attributes:
+        status: `duplicate`: it was posted before; then `duplicate_of` says what became of it.
+        reason: Why it was rejected.
+        code: The code of a refusal of which nothing is recorded.
+        accepted_sequence: The record that says so, 0 where there is none; the others likewise.
+    """
 
     control_id: str
     status: Literal["accepted", "applied", "rejected", "duplicate", "conflict"]
     reason: str = ""
+    code: str = ""
+    duplicate_of: str = ""
+    accepted_sequence: int = 0
+    applied_sequence: int = 0
+    rejected_sequence: int = 0
 
 
 class RunStore(Protocol):

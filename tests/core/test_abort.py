@@ -270,7 +270,7 @@ class Play:
             self.scribe.say(events.effect_receipt(paying[0], "unknown"))
 
 
-@pytest.mark.parametrize("thousand", [range(0, 500), range(500, 1000)], ids=["first", "second"])
+@pytest.mark.parametrize("thousand", [range(500), range(500, 1000)], ids=["first", "second"])
 def test_a_thousand_interleavings_keep_what_is_known_and_nothing_else(thousand: range) -> None:
     """Contract #102: no late fact, no call without its end, no second end of one, and every refusal counted."""
     for seed in thousand:

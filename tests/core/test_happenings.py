@@ -708,9 +708,7 @@ def test_a_closed_leg_is_not_ended_again() -> None:
 
 def test_a_command_goes_from_accepted_to_its_end() -> None:
     """Both records are kept, the last one counts."""
-    scribe = run(
-        [SAID_PAUSE], [events.control("k1", "f", "applied")]
-    )
+    scribe = run([SAID_PAUSE], [events.control("k1", "f", "applied")])
 
     assert ["applied"] == [event["state"] for event in scribe.state.controls.values()]
 

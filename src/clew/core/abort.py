@@ -9,7 +9,7 @@ from clew.core.state import RunState
 Event = dict[str, Any]
 
 STARTS: Final = frozenset({"tool_call", "capability_resolved", "agent_start", "agent_end"})
-"""What would begin a call or a turn, or end the agent. Never dropped in silence: who says it must hear that it may not."""
+"""What would begin a call or a turn, or end the agent. Never dropped: who says it must hear so."""
 
 KEPT: Final = frozenset(
     {

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -20,8 +20,11 @@ from clew.core.times import format_ms
 from clew.errors import ClewError, Stop, Storage
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
-from clew.runtime.living import not_over
-from clew.runtime.recovery import fail_sayings
+from clew.runtime.recovery import fail_sayings, unspoken
+from clew.runtime.stilling import bodies_of, outlast, still
+
+HURRY: Final = 2
+"""Who presses Ctrl-C once more does not want to wait either."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -45,12 +48,19 @@ def end_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     Source:
         DESIGN §6; promise 8.
     """
+    said = _end_of(gate, ended, policy)
+    # Behind a finish its journal takes no more commands: who was promised one hears that it came to nothing.
+    finishes = isinstance(said[-1], Close) and said[-1].kind == "finish"
+    return [*unspoken(gate.journal.state), *said] if finishes else said
+
+
+def _end_of(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     if gate.given_up:
         return fail_sayings("effect_given_up")
     unsettled = gate.journal.state.unsettled()
     if gate.aborting:
         begin: list[Saying] = [] if gate.journal.state.state == "aborting" else [Move("REQUEST_ABORT", gate.aborting)]
-        return [*begin, *fail_sayings("aborted", not_over(gate.processes, unsettled, gate.redactor))]
+        return [*begin, *fail_sayings("aborted", gate.left_over)]
     if gate.closing is None and _returned(ended) and not unsettled:
         output = gate.redactor.answer(record_result(ended.output))
         return [events.agent_end(output), Move("COMPLETE"), Close("finish", Outcome("succeeded", "completed"))]
@@ -110,6 +120,18 @@ def late_returns(gate: Gate) -> Generator[Need, Any, None]:
             source="tool",
             secret=ticket.tool.secret,
         )
+
+
+def still_gate(gate: Gate) -> None:
+    """End what the run still does, wait for what cannot be ended, and note what is left. Blocks some seconds."""
+
+    def goes_on() -> bool:
+        return bool(gate.flights.count or bodies_of(gate.journal.state.run_id))
+
+    def wait() -> None:
+        outlast(goes_on, gate.journal.clock, lambda: gate.interrupts > HURRY)
+
+    gate.left_over = still(gate.processes, gate.journal.state, gate.redactor, wait)
 
 
 def broken(gate: Gate) -> Storage:

@@ -88,7 +88,7 @@ class Gate(Admission):
         facts = ticket.facts
         return Call(
             facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace,
-            processes=self.processes, called_off=self.called_off,
+            processes=self.processes, called_off=self.called_off, leg=self.journal.nonce,
         )  # fmt: skip
 
     def called_off(self) -> bool:

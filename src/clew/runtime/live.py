@@ -13,8 +13,9 @@ from clew.core.resume import ResumePlan
 from clew.core.state import RunState
 from clew.errors import ClewError, Refused
 from clew.runtime.control import POLL_S, Control, handlers, reject_rest
+from clew.runtime.deeds import request_abort
 from clew.runtime.drivers import drive_sync
-from clew.runtime.ending import Ended, Policy, broken, end_sayings, late_returns, publish
+from clew.runtime.ending import Ended, Policy, broken, end_sayings, late_returns, publish, still_gate
 from clew.runtime.gate import Gate
 from clew.runtime.orders import Orders
 from clew.runtime.place import HERE, Place
@@ -58,7 +59,7 @@ def live_sync(
     with opened(gate, orders):
         try:
             _probe_sync(gate, plan)
-            if gate.journal.state.state == "running":
+            if gate.journal.state.state in ("running", "aborting"):
                 ended = _body_sync(gate, agent, prompt) if gate.closing is None else Ended(left_behind=True)
                 if not departed:
                     _end_sync(gate, control, ended, orders.policy)
@@ -93,6 +94,8 @@ def _probe_sync(gate: Gate, plan: ResumePlan | None) -> None:
     for ticket, walk in rechecks(gate, plan):
         end, met = drive_sync(gate, ticket, walk)
         take_in(gate, end, met)
+    if gate.aborting:
+        drive_sync(gate, NOBODY, request_abort(gate, gate.aborting))
     said = after_probes(gate, plan)
     if said:
         gate.journal.append(said)
@@ -153,6 +156,10 @@ def _end_sync(gate: Gate, control: Control, ended: Ended, policy: Policy) -> Non
     gate.agent_fault = ended.fault
     drive_sync(gate, NOBODY, late_returns(gate))
     _steer_sync(gate, control)
+    if gate.aborting:
+        drive_sync(gate, NOBODY, request_abort(gate, gate.aborting))
+        still_gate(gate)
+        drive_sync(gate, NOBODY, late_returns(gate))
     try:
         _last_sync(gate, end_sayings(gate, ended, policy))
     except Refused as fault:

@@ -1,6 +1,6 @@
 """What a store is: small protocols that the runtime is given. No concrete store belongs here."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -300,13 +300,17 @@ class Workspace(Protocol):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A command to be run: what, in which absolute folder, by which attempt `key#attempt`; bytes kept of its output."""
+    """A command to be run: what, in which absolute folder, by which attempt `key#attempt`; bytes kept of its output.
+
+    `leg` is the nonce of the leg in which it runs, empty outside of one.
+    """
 
     command: str
     folder: str
     mark: str
     head_bytes: int
     tail_bytes: int
+    leg: str = ""
 
 
 class CommandEnd(msgspec.Struct, frozen=True):
@@ -357,6 +361,25 @@ class Processes(Protocol):
         """Attempts `key#attempt` of a run of which a process lives here, and which ones, in words.
 
         A process is known by `CLEW_CALL` in its environment, or by descent from such a one.
+        """
+        ...
+
+    def end(self, run_id: str, legs: Collection[str]) -> Mapping[str, str]:
+        """Tell the processes of a run to end, SIGTERM first and SIGKILL later; blocks until they have, some seconds.
+
+        A process is ended only where it is proven to be of this very run: it descends from this process, or carries,
+        as the one it descends from, the nonce of one of these legs (`CLEW_LEG`); for another home may have a run of
+        the same id.
+
+        Returns:
+            Attempts `key#attempt` of which one lives all the same, and which ones, in words.
+        """
+        ...
+
+    def adopt(self) -> None:
+        """This process serves a run alone: what it starts from now on is the run's, with or without a mark.
+
+        What loses its parent below it becomes its own child. Only for a program that owns its process.
         """
         ...
 

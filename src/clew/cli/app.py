@@ -180,6 +180,7 @@ def settle(
     reason: str,
     result: str | None = None,
     evidence: Annotated[list[str] | None, Parameter(negative="")] = None,
+    control_id: str = "",
     options: Options = DEFAULTS,
 ) -> int:
     """Say what became of an effect that nobody can vouch for.
@@ -198,18 +199,28 @@ def settle(
         reason: Why.
         result: What the tool would have returned, as JSON. Without it the agent is told that it is not recorded.
         evidence: What it rests on; may be repeated.
+        control_id: An id of yours; sent again under it, the same is done once.
         options: What every command takes.
     """
     return attend(
         options,
         lambda desk: acting.settle(
-            desk, run, (call, verdict), by=by, reason=reason, result=result, evidence=evidence or []
+            desk,
+            run,
+            (call, verdict),
+            by=by,
+            reason=reason,
+            result=result,
+            evidence=evidence or [],
+            control_id=control_id,
         ),
     )
 
 
 @app.command(sort_key=5, usage="Usage: clew pause RUN [OPTIONS]")
-def pause(run: str, /, *, by: str | None = None, reason: str = "requested", options: Options = DEFAULTS) -> int:
+def pause(
+    run: str, /, *, by: str | None = None, reason: str = "requested", control_id: str = "", options: Options = DEFAULTS
+) -> int:
     """Ask a living run to pause at its next safe point.
 
     What has started is not interrupted.
@@ -220,16 +231,38 @@ def pause(run: str, /, *, by: str | None = None, reason: str = "requested", opti
         run: Any unique part of the run's id, or @last.
         by: Who asks; the name you are logged in under when left out.
         reason: Why.
+        control_id: An id of yours; sent again under it, the same is done once.
         options: What every command takes.
     """
-    return attend(options, lambda desk: acting.pause(desk, run, by=by, reason=reason))
+    return attend(options, lambda desk: acting.pause(desk, run, by=by, reason=reason, control_id=control_id))
+
+
+@app.command(sort_key=5.5, usage="Usage: clew steer RUN TEXT [OPTIONS]")
+def steer(run: str, text: str, /, *, by: str | None = None, control_id: str = "", options: Options = DEFAULTS) -> int:
+    """Tell a run's agent something, which it reads when it asks for it.
+
+    The text waits in the journal, through a restart too, and is read once. Whether the agent heeds it is the agent's.
+
+    Example: clew steer k3f "skip order 1043"
+
+    Args:
+        run: Any unique part of the run's id, or @last.
+        text: What it is told.
+        by: Who says it; the name you are logged in under when left out.
+        control_id: An id of yours; sent again under it, the same is done once.
+        options: What every command takes.
+    """
+    return attend(options, lambda desk: acting.steer(desk, run, text, by=by, control_id=control_id))
 
 
 @app.command(sort_key=6, usage="Usage: clew abort RUN [OPTIONS]")
-def abort(run: str, /, *, by: str | None = None, reason: str = "requested", options: Options = DEFAULTS) -> int:
+def abort(
+    run: str, /, *, by: str | None = None, reason: str = "requested", control_id: str = "", options: Options = DEFAULTS
+) -> int:
     """End a run for good; it never goes on.
 
-    Nothing more starts; what was started stays listed.
+    Nothing more starts. What it started is ended where it can be: processes by SIGTERM, later SIGKILL. What was started
+    stays listed, and what goes on all the same is named.
 
     Example: clew abort k3f --reason "wrong file"
 
@@ -237,9 +270,10 @@ def abort(run: str, /, *, by: str | None = None, reason: str = "requested", opti
         run: Any unique part of the run's id, or @last.
         by: Who ends it; the name you are logged in under when left out.
         reason: Why.
+        control_id: An id of yours; sent again under it, the same is done once.
         options: What every command takes.
     """
-    return attend(options, lambda desk: acting.abort(desk, run, by=by, reason=reason))
+    return attend(options, lambda desk: acting.abort(desk, run, by=by, reason=reason, control_id=control_id))
 
 
 @app.command(sort_key=7, usage="Usage: clew verify [RUN] [OPTIONS]")

@@ -67,6 +67,7 @@ def run(desk: Desk, target: str, prompt: str | None, run_id: str | None, terms: 
     home = desk.home()
     with others_to_stderr():
         agent = load_agent(target)
+        home.processes.adopt()
         result = home.run_sync(
             agent, prompt, run_id=run_id, budget=budget, on_error=terms.on_error, on_limit=terms.on_limit,
             notice=desk.screen.notice, on_record=Progress(desk, desk.when(home)),
@@ -98,6 +99,7 @@ def go_on(
     """Resume one run and tell how it goes, its takeover included. `notice` is told of a signal, the screen if None."""
     state = home.reader.see(run_id).state
     progress = Progress(desk, desk.when(home))
+    home.processes.adopt()
     with others_to_stderr():
         result = home.resume_sync(
             run_id, agent, budget=terms.budget(recorded_budget(state)), accept_config=accept,

@@ -55,8 +55,10 @@ async def _live_apart(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | 
     met: BaseException | None = None
     with handlers(gate, orders.notice) if orders.signals else nullcontext():
         departed: asyncio.Future[LegEnd | ClewError] = asyncio.get_running_loop().create_future()
-        park = _parking(departed)
-        left = in_own_thread(lambda: settled(live_sync, gate, agent, prompt, plan, orders, park), "agent")
+        hand = _handing(departed)
+        left = in_own_thread(
+            lambda: settled(live_sync, gate, agent, prompt, plan, orders, _parking(hand), hand), "agent"
+        )
         while not left.done() and not departed.done():
             try:
                 await asyncio.wait([left, departed], return_when=asyncio.FIRST_COMPLETED)
@@ -66,12 +68,25 @@ async def _live_apart(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | 
     return ended_leg(departed.result() if departed.done() else left.result(), met)
 
 
-def _parking(departed: "asyncio.Future[LegEnd | ClewError]") -> Park:
-    """Hand the leg's end over to its loop, and keep the thread for ever: nothing else stops its agent."""
+def _handing(departed: "asyncio.Future[LegEnd | ClewError]") -> Park:
+    """Hand the leg's end over to its loop, from any thread."""
     loop = asyncio.get_running_loop()
 
+    def take(end: LegEnd | ClewError) -> None:
+        if not departed.done():
+            departed.set_result(end)
+
+    def hand(end: LegEnd | ClewError) -> None:
+        loop.call_soon_threadsafe(take, end)
+
+    return hand
+
+
+def _parking(hand: Park) -> Park:
+    """Hand the leg's end over, and keep the thread for ever: nothing else stops its agent."""
+
     def park(end: LegEnd | ClewError) -> None:
-        loop.call_soon_threadsafe(departed.set_result, end)
+        hand(end)
         threading.Event().wait()
 
     return park

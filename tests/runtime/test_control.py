@@ -132,8 +132,8 @@ def test_a_deed_that_raises_whatever_is_recorded_as_rejected(monkeypatch: pytest
     """Contract #209: a fault of the deed is no fault of the run, and nobody is told that it was done."""
 
     def raising(gate: Any, given: Command) -> Any:
+        yield from ()
         raise LookupError("nothing there")
-        yield
 
     monkeypatch.setitem(DEEDS, "pause", Deed(lambda arguments: None, raising))
     home, _ = mortal_home()
@@ -162,7 +162,7 @@ def test_facts_of_commands_that_contradict_each_other_are_corrupt() -> None:
     """Contract #210: a journal that says twice what became of a command is believed in neither."""
     home, store = mortal_home()
     home.run_sync(agent_of(posting(home, command())), run_id=RUN)
-    store._journals[RUN].data = store.raw(RUN).replace(b'"state":"applied"', b'"state":"applied!"')
+    store._journals[RUN].data = bytearray(store.raw(RUN).replace(b'"state":"applied"', b'"state":"applied!"'))
 
     assert "run_state_corrupt" == code_of(home.result, RUN)
 

@@ -145,6 +145,11 @@ def test_what_a_person_must_see_keeps_its_own_reason(reason: str) -> None:
 class Standing:
     """What `late_returns` looks at of a gate."""
 
+    def is_cut_off(self, key: str, attempt: int) -> bool:
+        return (key, attempt) in self.cut
+
+    cut: tuple[tuple[str, int], ...] = ()
+
     def __init__(self, scribe: Scribe, *late: Any) -> None:
         self.late = list(late)
         self.journal = type("J", (), {"state": scribe.state, "clock": SetClock()})()

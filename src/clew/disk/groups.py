@@ -271,6 +271,15 @@ if sys.platform == "linux":
             left.setdefault(marks.get(process, ""), []).append(_words(process, warden.command_of(process.pid)))
         return left
 
+    def strays(spared: Collection[int], known: Iterable[Iterable[Named]]) -> list[Named]:
+        """What descends from this process and is neither spared nor known. Wardens look after their own."""
+        told = {named.pid for those in known for named in those}
+        living = warden.processes()
+        wardens = [process for process in warden.below(os.getpid(), living) if warden.is_warden(process.pid)]
+        told |= {process.pid for each in wardens for process in (each, *warden.below(each.pid, living))}
+        found = [process for process in warden.below(os.getpid(), living) if process.pid not in {*spared, *told}]
+        return [_words(process, warden.command_of(process.pid)) for process in found]
+
     def adopt() -> frozenset[int]:
         """What loses its parent below this process stays below it from now on. Returns who is there already."""
         warden.adopt()
@@ -312,6 +321,10 @@ else:
     ) -> dict[str, list[Named]]:  # fmt: skip
         """Nobody is found, so nobody is ended."""
         return {}
+
+    def strays(spared: Collection[int], known: Iterable[Iterable[Named]]) -> list[Named]:
+        """Nobody: nothing is adopted here."""
+        return []
 
     def adopt() -> frozenset[int]:
         """Nothing is adopted here."""

@@ -18,15 +18,16 @@ from clew.runtime.reviewing import Said
 from clew.runtime.stilling import still
 from clew.stores.base import RunWriter
 
-LOCK_S = 0.5
-
 UnderLock = Callable[[RunWriter], Told]
 
 
 def writer_of(place: HomeParts, run_id: str) -> RunWriter | None:
-    """The lock of a run, or None when a writer lives. `NotFound` (`unknown_run`)."""
+    """The lock of a run, or None when a writer lives. `NotFound` (`unknown_run`).
+
+    Nobody waits for it: one that is let go in a moment is found free when the command is taken back.
+    """
     try:
-        return place.store.open(run_id, wait_s=LOCK_S)
+        return place.store.open(run_id, wait_s=0.0)
     except Held:
         return None
 

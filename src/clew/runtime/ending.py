@@ -108,6 +108,8 @@ def late_returns(gate: Gate) -> Generator[Need, Any, None]:
         call = gate.journal.state.calls.get(ticket.facts.step_id)
         if call is None or call.attempt != attempt or not call.open or not isinstance(outcome, Returned):
             continue
+        if gate.is_cut_off(call.key, attempt):
+            continue
         reason = "the tool returned after its time was up"
         verdict = Happened(outcome.value, reason) if outcome.failed is None else Happened(reason=reason)
         evidence = [{"kind": "late_return", "at": format_ms(gate.journal.clock.now_ms())}]
@@ -131,7 +133,19 @@ def still_gate(gate: Gate) -> None:
     def wait() -> None:
         outlast(goes_on, gate.journal.clock, lambda: gate.interrupts > HURRY)
 
+    cut_off(gate)
     gate.left_over = still(gate.processes, gate.journal.state, gate.redactor, wait)
+
+
+def end_amid(gate: Gate) -> None:
+    """End the run's processes while its agent takes its leave, which may wait for one of them. Blocks some seconds."""
+    cut_off(gate)
+    still(gate.processes, gate.journal.state)
+
+
+def cut_off(gate: Gate) -> None:
+    """Note whose processes are about to be ended: a body that returns then says nothing of what they had done."""
+    gate.cut_off.update(gate.processes.living(gate.journal.state.run_id))
 
 
 def broken(gate: Gate) -> Storage:

@@ -12,7 +12,7 @@ from clew.errors import ClewError, Refused
 from clew.runtime.control import POLL_S, Control, handlers, wake
 from clew.runtime.deeds import request_abort
 from clew.runtime.drivers import drive_async
-from clew.runtime.ending import Ended, Policy, end_sayings, late_returns, still_gate
+from clew.runtime.ending import Ended, Policy, end_amid, end_sayings, late_returns, still_gate
 from clew.runtime.gate import Gate
 from clew.runtime.live import NOBODY, LegEnd, Park, ended_leg, leave, live_sync, opened, settled, take_in, too_much
 from clew.runtime.orders import Orders
@@ -20,7 +20,7 @@ from clew.runtime.place import HERE, Place
 from clew.runtime.pool import aside, in_own_thread, let_go, through
 from clew.runtime.reopening import after_probes, rechecks
 from clew.runtime.run import Run
-from clew.runtime.stilling import PATIENCE_S, still
+from clew.runtime.stilling import PATIENCE_S
 from clew.runtime.tools import Agent
 
 GRACE_S = 1.0
@@ -182,7 +182,7 @@ async def _abort(gate: Gate, task: "asyncio.Future[Any]") -> BaseException | Non
     met = await through(asyncio.ensure_future(asyncio.wait([task], timeout=GRACE_S))) or met
     if not task.done():
         # It may be waiting for a process of its own.
-        ending = in_own_thread(lambda: still(gate.processes, gate.journal.state), "abort")
+        ending = in_own_thread(lambda: end_amid(gate), "abort")
         met = await through(asyncio.ensure_future(asyncio.wait([task], timeout=PATIENCE_S))) or met
         met = await through(ending) or met
     gate.abandoned = True

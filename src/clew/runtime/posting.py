@@ -95,7 +95,7 @@ class Posting:
             answer = place.store.answered(command.run_id, command.control_id)
             if answer is not None:
                 return self.heard(answer)
-            if look % LOOKS_AT_LOCK == 0 and self._withdrawn():
+            if look % LOOKS_AT_LOCK == 1 and self._withdrawn():
                 return None
             place.clock.sleep(LOOK_S, lambda: False)
         raise Held(
@@ -128,14 +128,7 @@ class Posting:
         """An answer for the sender; a refusal, also one of before, is an error."""
         command, how = self.command, answer.duplicate_of or answer.status
         if how in ("rejected", "conflict"):
-            before = " before" if answer.duplicate_of else ""
-            raise Refused(
-                f"the writer of run {command.run_id!r} rejected {command.type}{before}: {answer.reason}",
-                code=answer.code or "control_rejected",
-                next=f"Look at the run with `clew show {command.run_id}` and decide anew.",
-                run=command.run_id,
-                controlId=command.control_id,
-            )
+            raise _refused(command, answer)
         told = msgspec.to_builtins(answer)
         more = {name: told[name] for name in ("duplicateOf", "acceptedSequence", "appliedSequence") if name in told}
         return self.told(answer.status, **(more if self.named else {}))
@@ -157,6 +150,22 @@ class Posting:
             self.place.store.post(self.command)
             answer = CommandAnswer(self.command.control_id, status, why, code=code)
             self.place.store.answer(self.command.run_id, answer)
+
+
+def _refused(command: Command, answer: CommandAnswer) -> Refused:
+    run_id, named = command.run_id, {"run": command.run_id, "controlId": command.control_id}
+    look = f"Look at the run with `clew show {run_id}` and decide anew."
+    if answer.code == "control_conflict":
+        why = f"run {run_id!r} has another command under the id {command.control_id!r}"
+        return Refused(why, code="control_conflict", next="Give the command an id of its own.", **named)
+    if answer.code == "run_already_finished":
+        return Refused(answer.reason, code="run_already_finished", next=look, **named)
+    if answer.code == "control_unavailable":
+        why = f"{command.type} came too late for run {run_id!r}: {answer.reason}"
+        return Refused(why, code="control_unavailable", next=look, **named)
+    before = " before" if answer.duplicate_of else ""
+    why = f"the writer of run {run_id!r} rejected {command.type}{before}: {answer.reason}"
+    return Refused(why, code="control_rejected", next=look, **named, refusal=answer.code)
 
 
 def _again(answer: CommandAnswer) -> CommandAnswer:

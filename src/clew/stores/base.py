@@ -1,7 +1,7 @@
 """What a store is: small protocols that the runtime is given. No concrete store belongs here."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -132,13 +132,9 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What became of a command.
+    """What became of a command: of a `duplicate` says `duplicate_of` what became of it before.
 
-    Attributes:
-        status: `duplicate`: it was posted before; then `duplicate_of` says what became of it.
-        reason: Why it was rejected.
-        code: The code of a refusal of which nothing is recorded.
-        accepted_sequence: The record that says so, 0 where there is none; the others likewise.
+    `code` is that of a refusal of which nothing is recorded; a sequence is that of the record that says so, 0 if none.
     """
 
     control_id: str
@@ -340,6 +336,10 @@ class CommandEnd(msgspec.Struct, frozen=True):
     watched: bool = True
 
 
+UNMARKED: Final = "a process without a mark"
+"""In the place of an attempt, where nobody knows whose a process is."""
+
+
 class Processes(Protocol):
     """The processes of this machine, as far as calls start them.
 
@@ -360,16 +360,16 @@ class Processes(Protocol):
     def living(self, run_id: str) -> Mapping[str, str]:
         """Attempts `key#attempt` of a run of which a process lives here, and which ones, in words.
 
-        A process is known by `CLEW_CALL` in its environment, or by descent from such a one.
+        A process is known by `CLEW_CALL` in its environment, or by descent from such a one; behind `adopt`, others
+        that descend from this process are told under `UNMARKED`.
         """
         ...
 
     def end(self, run_id: str, legs: Collection[str]) -> Mapping[str, str]:
         """Tell the processes of a run to end, SIGTERM first and SIGKILL later; blocks until they have, some seconds.
 
-        A process is ended only where it is proven to be of this very run: it descends from this process, or carries,
-        as the one it descends from, the nonce of one of these legs (`CLEW_LEG`); for another home may have a run of
-        the same id.
+        Only what is proven to be of this very run: it, or what it descends from, descends from this process or carries
+        the nonce of one of these legs (`CLEW_LEG`). Another home may have a run of the same id.
 
         Returns:
             Attempts `key#attempt` of which one lives all the same, and which ones, in words.

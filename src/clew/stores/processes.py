@@ -5,14 +5,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from clew.core.times import format_ms
-from clew.disk.groups import Named, NotStarted, Patience, adopt, carriers, end_carriers, run_group
+from clew.disk.groups import Named, NotStarted, Patience, adopt, carriers, end_carriers, run_group, strays
 from clew.errors import Refused
-from clew.stores.base import CommandEnd, Order
+from clew.stores.base import UNMARKED, CommandEnd, Order
 
 SHELL = "/bin/sh"
 MARK = "CLEW_CALL"
 LEG = "CLEW_LEG"
-UNMARKED = "a process without a mark"
 _BY_OTHERS = "the process that watched over it was told to end, and not by this program"
 
 
@@ -75,7 +74,8 @@ class LocalProcesses:
     def living(self, run_id: str) -> dict[str, str]:
         """Attempts `key#attempt` of a run of which a process lives here, and which ones, in words."""
         found = carriers(MARK, f"{run_id}:")
-        return _in_words(found)
+        mine = [] if self._spared is None else strays(self._spared, found.values())
+        return _in_words(found | ({UNMARKED: mine} if mine else {}))
 
     def end(self, run_id: str, legs: Collection[str]) -> dict[str, str]:
         """End the processes of a run that are provably of it; those that live all the same are returned, in words."""

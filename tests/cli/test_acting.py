@@ -251,7 +251,7 @@ def test_an_abort_lists_every_started_effect_with_its_receipt(shell: Shell) -> N
     idle = shell("abort", "idle")
 
     assert ["pay-1  pay order=1", "pay-2  pay order=2"] == re.findall(r"pay-\d  pay order=\d", done.err)
-    assert "pay-2  pay order=2 cents=4200: raised, timed out or was cancelled" in done.err
+    assert "pay-2  pay order=2 cents=4200: outcome unknown" in done.err
     assert (True, False) == ("it had started nothing" in idle.err, "it had started nothing" in done.err)
 
 

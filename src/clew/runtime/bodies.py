@@ -153,7 +153,7 @@ async def _within_its_time(
         met = await _linger(ended) or met
     if not ended.done():
         call.leave()
-        if call.listened:
+        if call.listened and met is not None:
             # Now that it hears of it, it may give up, and what it had done by then is known.
             met = await _linger(ended) or met
     if not ended.done():

@@ -9,8 +9,8 @@ from clew.core.needs import Append, Save
 from clew.core.outcome import effect_row
 from clew.core.review import GiveUp, Settlement
 from clew.core.state import RunState
-from clew.errors import ClewError
-from clew.runtime.commanding import deliver
+from clew.errors import ClewError, Refused, UsageError
+from clew.runtime.commanding import deliver, writer_of
 from clew.runtime.control import reject_rest
 from clew.runtime.ending import publish
 from clew.runtime.journal import Journal
@@ -34,7 +34,14 @@ def settle_run(
         Held: the owner is not proven gone, or a living writer does not answer.
     """
     verdict = as_json(verdict)
-    call, attempt = _meant(fold(place.store.read(run_id), run_id), name, control_id)
+    try:
+        call, attempt = _meant(fold(place.store.read(run_id), run_id), name, control_id)
+    except (Refused, UsageError):
+        # What keeps everybody from writing here is the greater news.
+        writer = writer_of(place, run_id)
+        if writer is not None:
+            writer.close()
+        raise
     arguments = as_arguments(call, verdict, said) | {"attempt": attempt}
     posting = Posting(place, run_id, "settle", said, arguments, control_id)
     told = deliver(posting, lambda writer: _settle_under_lock(posting, writer, call.step_id, verdict, said))

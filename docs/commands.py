@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "cli.md"
 CLI = ROOT / "src" / "clew" / "cli"
+SOURCES = ("app", "deciding", "screen", "limits")
 
 HEAD = """\
 # The command
@@ -43,9 +44,11 @@ CODES = """\
 """
 
 
-def page(app: str, screen: str, limits: str) -> str:
-    """The whole of `docs/cli.md` from the text of `app.py`, of `screen.py` and of `limits.py`."""
-    functions = [node for node in ast.parse(app).body if isinstance(node, ast.FunctionDef) and node.decorator_list]
+def page(commands: str, screen: str, limits: str) -> str:
+    """The whole of `docs/cli.md` from the text of the commands, of `screen.py` and of `limits.py`."""
+    nodes = ast.parse(commands).body
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.decorator_list]
+    functions.sort(key=_place)
     limited = ["## Limits of `clew run` and `clew resume`", "", *_table(_fields(ast.parse(limits), "Limits")), ""]
     everywhere = ["## Options of every command", "", *_table(_fields(ast.parse(screen)))]
     return "\n".join([HEAD, *map(_section, functions), *limited, *everywhere, "", CODES])
@@ -53,8 +56,14 @@ def page(app: str, screen: str, limits: str) -> str:
 
 def read() -> str:
     """The page as the source is now."""
-    app, screen, limits = ((CLI / f"{name}.py").read_text("utf-8") for name in ("app", "screen", "limits"))
-    return page(app, screen, limits)
+    app, deciding, screen, limits = ((CLI / f"{name}.py").read_text("utf-8") for name in SOURCES)
+    return page(f"{app}\n{deciding}", screen, limits)
+
+
+def _place(function: ast.FunctionDef) -> float:
+    """Where the help lists a command."""
+    words = (word for made in function.decorator_list if isinstance(made, ast.Call) for word in made.keywords)
+    return next(float(ast.literal_eval(word.value)) for word in words if word.arg == "sort_key")
 
 
 def _section(function: ast.FunctionDef) -> str:

@@ -10,7 +10,8 @@ from tests.cli.shell import Done, Shell
 
 Typed = Callable[..., Done]
 COMMANDS = [
-    "run", "ls", "show", "resume", "settle", "approve", "deny", "pause", "abort", "verify", "unlock", "doctor", "find",
+    "run", "ls", "show", "resume", "settle", "approve", "deny", "pause", "steer", "abort", "verify", "unlock", "doctor",
+    "find",
 ]  # fmt: skip
 
 

@@ -213,9 +213,9 @@ def test_a_decision_without_an_actor_is_refused(event: Event) -> None:
 
 def test_nothing_is_decided_once_the_run_ends() -> None:
     """Nothing of it starts any more."""
-    scribe = run([approval(CALL)], [Move("REQUEST_ABORT")])
+    scribe = run([approval(CALL)], [Move("REQUEST_ABORT")], [Move("FAIL", "aborted")])
 
-    assert "decided while the operation is aborting" in refusal(scribe, decided())
+    assert "decided while the operation is failed" in refusal(scribe, decided())
 
 
 def test_a_call_is_not_recorded_while_its_question_waits() -> None:

@@ -34,6 +34,7 @@ from tests.histories import (
 )
 
 CALL = facts()
+SAID_PAUSE = events.control("k1", "f", "accepted", command={"type": "pause"})
 DIGEST = "d" * 64
 
 
@@ -92,7 +93,7 @@ TEMPLATES: dict[str, Callable[[], tuple[Scribe, Event]]] = {
     "context_prefix": lambda: (run(), {"type": "context_prefix", "fingerprint": "f"}),
     "artifact_created": lambda: (run(), {"type": "artifact_created", "status": "stored", "sizeBytes": 1}),
     "leg_ended": lambda: (run(), events.leg_ended(1)),
-    "control": lambda: (run(), events.control("k1", "f", "accepted")),
+    "control": lambda: (run(), SAID_PAUSE),
     "extension_lifecycle": lambda: (run(), extension_lifecycle("guard", "1.0", "before-model", "succeeded", 3)),
 }
 OPTIONAL = {"agent", "isError", "usage", "runId", "args", "previousReceiptId", "evidence", "resultRecorded", "reviewId"}
@@ -752,9 +753,7 @@ def test_a_closed_leg_is_not_ended_again() -> None:
 
 def test_a_command_goes_from_accepted_to_its_end() -> None:
     """Both records are kept, the last one counts."""
-    scribe = run(
-        [events.control("k1", "f", "accepted", command={"kind": "pause"})], [events.control("k1", "f", "applied")]
-    )
+    scribe = run([SAID_PAUSE], [events.control("k1", "f", "applied")])
 
     assert ["applied"] == [event["state"] for event in scribe.state.controls.values()]
 
@@ -762,17 +761,17 @@ def test_a_command_goes_from_accepted_to_its_end() -> None:
 @pytest.mark.parametrize(
     ("before", "event"),
     [
-        ("accepted", events.control("k1", "f", "accepted")),
+        ("accepted", SAID_PAUSE),
         ("accepted", events.control("k1", "g", "applied")),
         ("applied", events.control("k1", "f", "applied")),
         ("applied", events.control("k1", "f", "rejected")),
-        ("rejected", events.control("k1", "f", "accepted")),
+        ("rejected", SAID_PAUSE),
     ],
     ids=str,
 )
 def test_a_command_id_is_taken_once(before: str, event: Event) -> None:
     """The same command again is answered from the record; other content is a conflict."""
-    error = refused(run([events.control("k1", "f", before)]), event)
+    error = refused(run([SAID_PAUSE] if before == "accepted" else [events.control("k1", "f", before)]), event)
 
     assert "'k1' is taken" in error.message
 
@@ -833,3 +832,41 @@ def test_a_call_with_a_business_key_is_taken() -> None:
     scribe = run([changed(proposed(CALL)[0], businessKey={"sha256": DIGEST, "text": "1042"})])
 
     assert CALL.step_id == scribe.state.unanswered()[0].step_id
+
+
+def test_a_command_is_accepted_with_its_content() -> None:
+    """Contract #210: the next leg does what was promised, and must read there what that was."""
+    error = refused(run(), events.control("k1", "f", "accepted"))
+
+    assert ("run_state_corrupt", True) == (error.code, "without its content" in error.message)
+
+
+def test_where_a_command_stands_is_known() -> None:
+    """Contract #203: who sends it again is told the records that took it."""
+    known = run([SAID_PAUSE], [events.control("k1", "f", "applied")]).state.controls.get("k1")
+
+    assert known is not None
+    assert ("applied", 4, 5, {"type": "pause"}) == tuple(
+        known[name] for name in ("state", "acceptedSequence", "appliedSequence", "command")
+    )
+
+
+READ = {**events.step_output("steering-1", '["stop at noon"]'), "controls": ["k1"]}
+
+
+def test_a_text_that_was_read_is_known_as_read() -> None:
+    """It must never be read twice, also where the process died right behind the reading."""
+    state = run([SAID_PAUSE], [READ]).state
+    known = state.controls.get("k1")
+
+    assert known is not None
+    assert ("accepted", "steering-1", 0) == (known["state"], known["readBy"], state.metrics.steps_started)
+
+
+@pytest.mark.parametrize("names", [["k2"], [5], "k1", 5, ["k1", "k1"]], ids=str)
+def test_only_a_text_that_waits_is_read(names: Any) -> None:
+    """A reading of what nobody said, or of what was read before, is no reading of this run."""
+    waiting = [SAID_PAUSE] if names != "k1" else [events.control("k1", "f", "rejected")]
+    error = refused(run(waiting), {**READ, "controls": names})
+
+    assert "does not wait for it" in error.message

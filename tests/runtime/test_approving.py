@@ -122,8 +122,6 @@ def test_the_same_command_twice_is_applied_once() -> None:
     [
         ({"approval": "a9"}, "no approval was wanted for 'a9'"),
         ({"argumentsFingerprint": "0" * 64}, "is for other arguments"),
-        ({"expiresInMs": "soon"}, "no whole number"),
-        ({"asAnswer": "yes"}, "no boolean"),
         ({"expiresInMs": 0}, "would lapse after"),
     ],
 )
@@ -134,6 +132,15 @@ def test_a_command_that_is_not_clear_is_rejected(arguments: dict[str, Any], reje
     told = [event.get("reason", "") for event in scene.said("control") if event["state"] == "rejected"]
     assert (["rejected", "applied"], 1, []) == (said, len(scene.said("approval_resolved")), scene.bank.paid)
     assert rejected in told[0]
+
+
+@pytest.mark.parametrize("arguments", [{"expiresInMs": "soon"}, {"asAnswer": "yes"}])
+def test_a_command_that_cannot_be_understood_leaves_no_record(arguments: dict[str, Any]) -> None:
+    """Its sender hears why; the question waits for one that can."""
+    scene, said = commanded(command("approve", **arguments), command("deny", "k2"))
+
+    assert (["rejected", "applied"], 1, []) == (said, len(scene.said("approval_resolved")), scene.bank.paid)
+    assert ["k2"] == list(dict.fromkeys(event["controlId"] for event in scene.said("control")))
 
 
 def test_a_second_reviewer_is_told_that_it_is_decided() -> None:

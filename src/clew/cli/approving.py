@@ -1,12 +1,12 @@
-"""`clew approve` and `clew deny`, and the question at the terminal while a run goes on. No pipe implies yes."""
+"""What `clew approve` and `clew deny` do, and the question at the terminal while a run goes on. No pipe implies yes."""
 
 import select
 import sys
-from typing import Annotated, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 from cyclopts import Parameter
 
-from clew.cli.desk import Desk, attend, login
+from clew.cli.desk import Desk, login
 from clew.cli.screen import Options
 from clew.core.approvals import Approve, Judgement, Reject, approval_row
 from clew.core.ids import split_key
@@ -21,62 +21,6 @@ Switch = Parameter(negative="", show_default=False)
 LOOK_S: Final = 0.2
 YES: Final = frozenset({"y", "yes"})
 NO: Final = frozenset({"n", "no"})
-
-
-def approve(
-    run: str,
-    call: Annotated[str | None, Parameter(name="[CALL]", show_default=False)] = None,
-    /,
-    *,
-    by: str,
-    reason: str,
-    expires_in: float | None = None,
-    options: Options = DEFAULTS,
-) -> int:
-    """Let one call start that waits for a person.
-
-    Shows what it may do first. Good for one start of this call with these arguments, and for nothing else; a run that
-    is paused starts it when it is resumed.
-
-    Example: clew approve k3f --by ann --reason "invoice checked"
-
-    Args:
-        run: Any unique part of the run's id, @last, or a call's whole key run:step:call.
-        call: The approval, or its call's step, call id or key; may be left out when one waits.
-        by: Who allows it.
-        reason: Why.
-        expires_in: In how many seconds it lapses, if it is not used.
-        options: What every command takes.
-    """
-    return attend(options, lambda desk: decide(desk, run, call, Approve(by, reason, expires_in)))
-
-
-def deny(
-    run: str,
-    call: Annotated[str | None, Parameter(name="[CALL]", show_default=False)] = None,
-    /,
-    *,
-    by: str,
-    reason: str,
-    as_answer: Annotated[bool, Switch] = False,
-    options: Options = DEFAULTS,
-) -> int:
-    """Say no to a call that waits for a person.
-
-    The run stays paused, and a resume asks anew. With --as-answer the no is what the agent is told, for good: it may
-    go on without the call.
-
-    Example: clew deny k3f --by ann --reason "wrong account"
-
-    Args:
-        run: Any unique part of the run's id, @last, or a call's whole key run:step:call.
-        call: The approval, or its call's step, call id or key; may be left out when one waits.
-        by: Who says no.
-        reason: Why; kept and shown.
-        as_answer: Tell the agent, instead of asking a person again.
-        options: What every command takes.
-    """
-    return attend(options, lambda desk: decide(desk, run, call, Reject(by, reason, as_answer)))
 
 
 def decide(desk: Desk, run: str, call: str | None, said: Judgement) -> int:

@@ -82,10 +82,11 @@ def run(desk: Desk, target: str, prompt: str | None, run_id: str | None, terms: 
     home = desk.home()
     with others_to_stderr():
         agent = load_agent(target)
-        result = home.run_sync(
-            agent, prompt, run_id=run_id, budget=budget, on_error=terms.on_error, on_limit=terms.on_limit,
-            notice=desk.screen.notice, on_record=Progress(desk, desk.when(home)), approver=terminal(desk, home),
-        )  # fmt: skip
+        with home.processes.adopting():
+            result = home.run_sync(
+                agent, prompt, run_id=run_id, budget=budget, on_error=terms.on_error, on_limit=terms.on_limit,
+                notice=desk.screen.notice, on_record=Progress(desk, desk.when(home)), approver=terminal(desk, home),
+            )  # fmt: skip
     return conclude(desk, home, result)
 
 
@@ -116,7 +117,7 @@ def go_on(
     """
     state = home.reader.see(run_id).state
     progress = Progress(desk, desk.when(home))
-    with others_to_stderr():
+    with others_to_stderr(), home.processes.adopting():
         result = home.resume_sync(
             run_id, agent, budget=terms.budget(recorded_budget(state)), accept_config=accept,
             on_error=terms.on_error, on_limit=terms.on_limit, notice=notice or desk.screen.notice, on_record=progress,

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.core.abort import aborting, admitted
 from clew.core.calls import Illegal
 from clew.core.codec import encode_append
 from clew.core.events import Event
@@ -39,7 +40,10 @@ Saying = Event | Move | Close | Draft
 
 
 class Composed(msgspec.Struct, frozen=True):
-    """An append that may be written, and the state as it will be when it is."""
+    """An append that may be written, and the state as it will be when it is.
+
+    `batch` is empty when all of it came too late for an abort: then nothing is written, and only that is counted.
+    """
 
     batch: Batch
     state: RunState
@@ -63,8 +67,16 @@ def compose(
         Corrupt: when a record would be illegal where it would stand; nothing was written.
         Refused: `invalid_operation_transition`, `append_too_large`.
     """
+    late = 0
+    if aborting(state):
+        sayings, late = admitted(state, sayings)
+    fork = fork or state.fork()
+    fork.metrics.rejected_after_abort += late
+    if not sayings:
+        return Composed(Batch(state.run_id, state.sequence + 1, (), b"", state.chain), fork)
     closing = type(sayings[-1]) is Close
     composer = _Composer(state.fork() if closing else state, at, new_id)
+    composer.trial.metrics.rejected_after_abort += late if closing else 0
     make = composer.judged if closing else composer.draft
     drafts = [make(saying) for saying in sayings]
     batch = encode_append(
@@ -75,7 +87,6 @@ def compose(
         timestamp=at,
         event_ids=[new_id() for _ in drafts],
     )
-    fork = fork or state.fork()
     start = 0
     for record in batch.records:
         if not record.event_id.strip():  # type: ignore[union-attr]  # every record of an append has one

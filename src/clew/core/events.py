@@ -220,6 +220,11 @@ def error(message: str, *, fatal: bool, budget: Event | None = None) -> Event:
     return event
 
 
+def quiescence_timeout(timeout_ms: int) -> Event:
+    """An abort waited so long for what it could not end."""
+    return {"type": "quiescence_timeout", "timeoutMs": timeout_ms}
+
+
 def control(control_id: str, fingerprint: str, state: str, *, command: Event | None = None, reason: str = "") -> Event:
     """A command from another process and what became of it."""
     event: Event = {"type": "control", "controlId": control_id, "fingerprint": fingerprint, "state": state}

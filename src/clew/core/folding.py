@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core import calls, foreign, legs, loops
+from clew.core import abort, calls, foreign, legs, loops
 from clew.core.budget import RunBudget
 from clew.core.calls import Illegal
 from clew.core.events import KNOWN
@@ -202,8 +202,16 @@ def _finish(state: RunState, record: Record, position: int) -> None:
         raise Illegal(f"a finish while the operation is {state.state}")
     if state.own:
         _check_outcome(state, record.payload)
+        _take_refused(state, record.payload.get("metrics"))
     state.finish = record.payload
     close_leg(state, "finish", record.timestamp, _measured(record.payload))
+
+
+def _take_refused(state: RunState, metrics: object) -> None:
+    """How much an abort refused: of what is not in the journal only its finish can tell."""
+    refused = metrics.get("rejectedAfterAbort") if type(metrics) is dict else None
+    if type(refused) is int and refused > 0:
+        state.metrics.rejected_after_abort = refused
 
 
 def _check_outcome(state: RunState, payload: dict[str, Any]) -> None:
@@ -234,6 +242,8 @@ def _event(state: RunState, record: Record, position: int) -> None:
     if number != state.trace_sequence + 1:
         raise Illegal(f"event {number} follows event {state.trace_sequence}")
     state.trace_sequence = number
+    if abort.aborting(state) and abort.refuses(state, event):
+        raise Illegal(f"{kind} comes after the abort was requested")
     handler = HAPPENINGS.get(kind)
     if handler is not None:
         handler(state, event, record, position)

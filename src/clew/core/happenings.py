@@ -22,7 +22,7 @@ from clew.errors import UsageError
 Event = dict[str, Any]
 _OUTCOMES: Final = ("happened", "did_not_happen", "give_up")
 _SOURCES: Final = ("operator", "probe", "checkpoint", "tool")
-_RECORDED_VALUES: Final = ("now", "random", "uuid")
+_RECORDED_VALUES: Final = ("now", "random", "uuid", "steering")
 
 
 def is_recorded_value(step_id: str) -> bool:
@@ -185,6 +185,8 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
         _count_number(state, step)
         if "check" in event:
             take_check(state, step, event["check"])
+        if "controls" in event:
+            _read_by_agent(state, step, event["controls"])
     else:
         raise Illegal(f"step {step!r} has its answer already")
     if again or (call is None and is_recorded_value(step)):
@@ -192,6 +194,15 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
     state.answers += 1
     state.metrics.steps_started += call is None and turn is None
     state.metrics.add_answer(is_error=answer.is_error)
+
+
+def _read_by_agent(state: RunState, step: str, names: Any) -> None:
+    """The agent read what these commands told it; no text is ever read twice."""
+    for name in names if type(names) is list else [names]:
+        known = state.controls.get(name) if type(name) is str else None
+        if known is None or known["state"] != "accepted" or "readBy" in known:
+            raise Illegal(f"step {step!r} reads command {name!r}, which does not wait for it")
+        state.controls.put(name, {**known, "readBy": step})
 
 
 def _tool_result(state: RunState, event: Event, record: Record, position: int) -> None:
@@ -315,7 +326,9 @@ def _control(state: RunState, event: Event, record: Record, position: int) -> No
     done = event["state"] == "accepted" or (earlier is not None and earlier["state"] != "accepted")
     if earlier is not None and (earlier["fingerprint"] != said or done):
         raise Illegal(f"command {name!r} is taken")
-    state.controls.put(name, event)
+    if event["state"] == "accepted" and type(event.get("command")) is not dict:
+        raise Illegal(f"command {name!r} is accepted without its content")
+    state.controls.put(name, {**(earlier or {}), **event, f"{event['state']}Sequence": record.sequence})
 
 
 def _extension(state: RunState, event: Event, record: Record, position: int) -> None:

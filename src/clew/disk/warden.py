@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 # Everything here is for Linux; on another system this is a module without names.
@@ -334,6 +334,38 @@ def marks(name: str, prefix: str) -> Iterator[tuple[str, Process]]:
             value = found[0][len(name) + 1 :].decode("utf-8", "replace")
             yield value, process
             yield from ((value, child) for child in below(process.pid, living))
+
+
+def proven(mark: str, prefix: str, proof: str, values: Collection[str], root: int) -> dict[Process, str]:
+    """Who carries a mark that begins so and proves that it is meant, and all that descend from those, by that mark.
+
+    A proof is descent from `root`, or another variable with one of these values, which only one program gave away.
+    """
+    living = processes()
+    inside = set(below(root, living))
+    wanted, proofs = f"{mark}={prefix}".encode(), {f"{proof}={value}".encode() for value in values}
+    found: dict[Process, str] = {}
+    for process in living:
+        given = _environment(process.pid)
+        marked = next((value for value in given if value.startswith(wanted)), None)
+        if marked is not None and (process in inside or not proofs.isdisjoint(given)):
+            value = marked[len(mark) + 1 :].decode("utf-8", "replace")
+            found |= dict.fromkeys([process, *below(process.pid, living)], value)
+    return {process: value for process, value in found.items() if process.pid not in _upwards(root, living)}
+
+
+def _upwards(pid: int, living: Living) -> set[int]:
+    """A process and those that it descends from: whatever they carry, they are not one's own to end."""
+    parents, found = {process.pid: parent for process, parent in living.items()}, set[int]()
+    while pid and pid not in found:
+        found.add(pid)
+        pid = parents.get(pid, 0)
+    return found
+
+
+def adopt(whether: bool) -> None:
+    """What loses its parent below this process becomes its child, and so stays below it; or no longer does."""
+    _control(_SET_SUBREAPER, int(whether))
 
 
 if __name__ == "__main__":

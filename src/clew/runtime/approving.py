@@ -1,5 +1,6 @@
 """What a person says of a start: which question is meant, may it be decided, how that is recorded. No lock here."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from clew.core import approvals
@@ -150,9 +151,8 @@ def deciding(gate: Gate, command: Command) -> Walking:
     yield Append(events)
 
 
-def _said_by(command: Command) -> Judgement:
-    """A decision as a command carries it. `UsageError` (`control_invalid`)."""
-    arguments = command.arguments
+def check_decision(arguments: Mapping[str, Any]) -> None:
+    """Are these the arguments of a decision? `UsageError` (`control_invalid`)."""
     lapses, as_answer = arguments.get("expiresInMs"), arguments.get("asAnswer", False)
     if type(as_answer) is not bool or (lapses is not None and type(lapses) is not int):
         raise UsageError(
@@ -160,6 +160,13 @@ def _said_by(command: Command) -> Judgement:
             code="control_invalid",
             next="Send the command with `clew approve` or `clew deny`.",
         )
+
+
+def _said_by(command: Command) -> Judgement:
+    """A decision as a command carries it."""
+    arguments = command.arguments
+    check_decision(arguments)
+    lapses, as_answer = arguments.get("expiresInMs"), arguments.get("asAnswer", False)
     if command.type == "deny":
         return Reject(command.by, command.reason, as_answer)
     return Approve(command.by, command.reason, None if lapses is None else lapses / 1000)

@@ -10,7 +10,7 @@ from clew.core.ids import split_key
 from clew.core.resume import ResumePlan
 from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
-from clew.runtime.commanding import abort_run, pause_run
+from clew.runtime.commanding import abort_run, pause_run, steer_run
 from clew.runtime.deciding import decide_run
 from clew.runtime.keybook import KeyBook
 from clew.runtime.opening import HomeParts, Wanted, plan_of
@@ -46,12 +46,13 @@ class Desk:
 
     def settle(
         self, run: str, verdict: Settlement, *, by: str, reason: str, call: str | None = None,
-        evidence: Sequence[str] = (),
+        evidence: Sequence[str] = (), control_id: str = "",
     ) -> dict[str, Any]:  # fmt: skip
         """Record what a person found out about an open effect.
 
         `run` is a run id (or a part of it), or an effect's key `run:step:call`; `call` its step id, call id or key,
         left out when one effect is open; `verdict` is `Happened(result)`, `Happened()`, `DidNotHappen()` or `GiveUp()`.
+        `control_id`: an id of yours; sent again under it, the same is done once (`pause`, `abort`, `steer` alike).
 
         Returns:
             The effect's row as it stands now.
@@ -61,7 +62,7 @@ class Desk:
         """
         if ":" in run:
             run, call = split_key(run)[0], run
-        return settle_run(self._parts, self.find(run), call, verdict, Said(by, reason, tuple(evidence)))
+        return settle_run(self._parts, self.find(run), call, verdict, Said(by, reason, tuple(evidence)), control_id)
 
     def approve(
         self, run: str, *, by: str, reason: str, call: str | None = None, expires_in_s: float | None = None
@@ -97,13 +98,28 @@ class Desk:
             run, call = split_key(run)[0], run
         return decide_run(self._parts, self.find(run), call, said)
 
-    def abort(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
-        """End a run for good; what was started stays listed. A living writer does it itself."""
-        return abort_run(self._parts, self.find(run), Said(by, reason))
+    def abort(self, run: str, *, by: str, reason: str, control_id: str = "") -> dict[str, Any]:
+        """End a run for good; what was started stays listed. A living writer does it itself.
 
-    def pause(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
+        Returns:
+            `status`: `applied`, or `duplicate` under a `control_id` that was used; of a dead run `effects`, what it had
+            started, and `alive`, what of it could not be ended, by attempt and in words.
+        """
+        return abort_run(self._parts, self.find(run), Said(by, reason), control_id)
+
+    def pause(self, run: str, *, by: str, reason: str, control_id: str = "") -> dict[str, Any]:
         """Ask a living run to pause at its next safe point."""
-        return pause_run(self._parts, self.find(run), Said(by, reason))
+        return pause_run(self._parts, self.find(run), Said(by, reason), control_id)
+
+    def steer(
+        self, run: str, text: str, *, by: str, reason: str = "a word to the agent", control_id: str = ""
+    ) -> dict[str, Any]:
+        """Tell a run's agent something, which it reads by `run.steering()`, in this leg or a later one.
+
+        Raises:
+            UsageError: `control_invalid` when the text is empty or too long. Refused: `run_already_finished`. Held.
+        """
+        return steer_run(self._parts, self.find(run), text, Said(by, reason), control_id)
 
     def unlock(self, run: str, *, nonce: str, by: str, reason: str) -> dict[str, Any]:
         """Close the leg of an owner that cannot be proven gone, on a person's word."""

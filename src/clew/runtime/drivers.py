@@ -125,7 +125,8 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
     if isinstance(need, Call):
         ticket.ran = True
         late = gate.returned_late(ticket, need.attempt)
-        return run_sync(ticket.tool, gate.call_of(ticket, need.attempt), ticket.arguments, gate.redactor, late)
+        outcome = run_sync(ticket.tool, gate.call_of(ticket, need.attempt), ticket.arguments, gate.redactor, late)
+        return gate.proven(ticket.facts.key, need.attempt, outcome) if gate.cut_off else outcome
     if isinstance(need, Probe):
         return _asked_sync(gate, ticket, need)
     if isinstance(need, Consult):
@@ -213,7 +214,8 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
         ticket.ran = True
         late = gate.returned_late(ticket, need.attempt)
         call = gate.call_of(ticket, need.attempt)
-        return await run_async(ticket.tool, call, ticket.arguments, gate.redactor, late)
+        outcome, struck = await run_async(ticket.tool, call, ticket.arguments, gate.redactor, late)
+        return (gate.proven(call.key, need.attempt, outcome) if gate.cut_off else outcome), struck
     if isinstance(need, Probe):
         if ticket.tool.probe is None:
             return _NO_PROBE, None

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,8 +22,11 @@ from clew.core.times import format_ms, parse_ms
 from clew.errors import ClewError, Stop, Storage
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
-from clew.runtime.living import not_over
-from clew.runtime.recovery import fail_sayings
+from clew.runtime.recovery import fail_sayings, unspoken
+from clew.runtime.stilling import bodies_of, outlast, still
+
+HURRY: Final = 2
+"""Who presses Ctrl-C once more does not want to wait either."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -47,16 +50,19 @@ def end_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     Source:
         DESIGN §6; promise 8.
     """
-    return gate.timed(_last_sayings(gate, ended, policy))
+    said = _end_of(gate, ended, policy)
+    # Behind a finish its journal takes no more commands: who was promised one hears that it came to nothing.
+    finishes = isinstance(said[-1], Close) and said[-1].kind == "finish"
+    return gate.timed([*unspoken(gate.journal.state), *said] if finishes else said)
 
 
-def _last_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
+def _end_of(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     if gate.given_up:
         return fail_sayings("effect_given_up")
     unsettled = gate.journal.state.unsettled()
     if gate.aborting:
         begin: list[Saying] = [] if gate.journal.state.state == "aborting" else [Move("REQUEST_ABORT", gate.aborting)]
-        return [*begin, *fail_sayings("aborted", not_over(gate.processes, unsettled, gate.redactor))]
+        return [*begin, *fail_sayings("aborted", gate.left_over)]
     if gate.closing is None and _returned(ended) and not unsettled:
         output = gate.redactor.answer(record_result(ended.output))
         told = [*gate.approvals.stale(ended=True), events.agent_end(output)]
@@ -105,6 +111,8 @@ def late_returns(gate: Gate) -> Generator[Need, Any, None]:
         call = gate.journal.state.calls.get(ticket.facts.step_id)
         if call is None or call.attempt != attempt or not call.open or not isinstance(outcome, Returned):
             continue
+        if gate.is_cut_off(call.key, attempt):
+            continue
         reason = "the tool returned after its time was up"
         verdict = Happened(outcome.value, reason) if outcome.failed is None else Happened(reason=reason)
         evidence = [{"kind": "late_return", "at": format_ms(gate.journal.clock.now_ms())}]
@@ -117,6 +125,30 @@ def late_returns(gate: Gate) -> Generator[Need, Any, None]:
             source="tool",
             secret=ticket.tool.secret,
         )
+
+
+def still_gate(gate: Gate) -> None:
+    """End what the run still does, wait for what cannot be ended, and note what is left. Blocks some seconds."""
+
+    def goes_on() -> bool:
+        return bool(gate.flights.count or bodies_of(gate.journal.state.run_id))
+
+    def wait() -> None:
+        outlast(goes_on, gate.journal.clock, lambda: gate.interrupts > HURRY)
+
+    cut_off(gate)
+    gate.left_over = still(gate.processes, gate.journal.state, gate.redactor, wait)
+
+
+def end_amid(gate: Gate) -> None:
+    """End the run's processes while its agent takes its leave, which may wait for one of them. Blocks some seconds."""
+    cut_off(gate)
+    still(gate.processes, gate.journal.state)
+
+
+def cut_off(gate: Gate) -> None:
+    """Note whose processes are about to be ended: a body that returns then says nothing of what they had done."""
+    gate.cut_off.update(gate.processes.living(gate.journal.state.run_id))
 
 
 def broken(gate: Gate) -> Storage:

@@ -13,7 +13,7 @@ from clew.runtime.lifecycle import Lifecycle
 from clew.runtime.meter import Meter
 from clew.runtime.tickets import Ticket, deliver
 from clew.runtime.tools import Agent, Call
-from clew.stores.base import BlobStore, Processes, RunStore, Workspace
+from clew.stores.base import UNMARKED, BlobStore, Processes, RunStore, Workspace
 
 
 class Gate(Meter):
@@ -50,7 +50,7 @@ class Gate(Meter):
         facts = ticket.facts
         return Call(
             facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace,
-            processes=self.processes, called_off=self.called_off, proposed=ticket.proposed,
+            processes=self.processes, called_off=self.called_off, leg=self.journal.nonce, proposed=ticket.proposed,
         )  # fmt: skip
 
     def called_off(self) -> bool:
@@ -68,6 +68,16 @@ class Gate(Meter):
     def returned_late(self, ticket: Ticket, attempt: int) -> Callable[[needs.Outcome], None]:
         """Where a body that was left behind says how it ended after all."""
         return lambda outcome: self.late.append((ticket, attempt, outcome))
+
+    def proven(self, key: str, attempt: int, outcome: needs.Outcome) -> needs.Outcome:
+        """How a body ended, as far as that can be believed: one whose processes an abort ended cannot know."""
+        if self.cut_off and isinstance(outcome, needs.Returned) and self.is_cut_off(key, attempt):
+            return needs.Cancelled()
+        return outcome
+
+    def is_cut_off(self, key: str, attempt: int) -> bool:
+        """Is an abort ending processes of this attempt, or some of nobody knows whom?"""
+        return not self.cut_off.isdisjoint((f"{key}#{attempt}", UNMARKED))
 
     def conclude(self, ticket: Ticket, end: End) -> Any:
         """Hand the agent what it is told, the same way live and replayed.

@@ -139,6 +139,8 @@ class Journal:
             raise
 
     def _write(self, composed: Composed, starts: bool) -> None:
+        if not composed.batch.data:
+            return
         # Free, or the journal is being closed, or this is a forked child: then the writer refuses by itself.
         alone = self._writing.acquire(blocking=False)
         try:

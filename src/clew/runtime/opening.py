@@ -10,7 +10,7 @@ import msgspec
 
 from clew.core.budget import RunBudget
 from clew.core.canon import fingerprint, fingerprint_text
-from clew.core.compose import OPERATION_ID
+from clew.core.compose import OPERATION_ID, Saying
 from clew.core.jsonable import to_json
 from clew.core.outcome import outcome_now
 from clew.core.redact import Redactor
@@ -24,10 +24,20 @@ from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
 from clew.runtime.keybook import KeyBook
 from clew.runtime.keys import Keys
-from clew.runtime.living import alive, not_over
+from clew.runtime.living import alive
 from clew.runtime.reader import unreadable_blobs
-from clew.runtime.recovery import Reopened, Takeover, Waiver, end_leg, give_birth, unfinished_business
+from clew.runtime.recovery import (
+    Reopened,
+    Takeover,
+    Waiver,
+    end_leg,
+    fail_sayings,
+    give_birth,
+    unfinished_business,
+    unspoken,
+)
 from clew.runtime.reopening import blocked_reason, reopening
+from clew.runtime.stilling import still
 from clew.runtime.tools import Agent
 from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Workspace
 
@@ -143,7 +153,7 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
         if plan is not None and wanted.approver:
             plan = with_approver(plan)
         opened.take_over(place.takeover)
-        then = reopening(opened.state, plan, left_alive(place, opened.state, agent.secrets))
+        then = reopening(opened.state, plan)
         if _nothing_new(opened.state, plan):
             writer.close()
             return Opening(opened.state, None, plan)
@@ -151,7 +161,7 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
         budget = wanted.budget if wanted.budget is not None else recorded
         waiver = _changed_waiver(opened.state, agent, wanted)
         limits = None if budget == recorded else budget.as_json()
-        journal = opened.begin(plan=plan, waiver=waiver, then=then, limits=limits)
+        journal = begin_mended(place, opened, then, secrets=agent.secrets, plan=plan, waiver=waiver, limits=limits)
     except BaseException:
         writer.close()
         raise
@@ -184,9 +194,23 @@ def plan_of(place: HomeParts, state: RunState, agent: Agent | None, wanted: Want
     return plan
 
 
-def left_alive(place: HomeParts, state: RunState, secrets: Sequence[str] = ()) -> dict[str, str]:
-    """The open attempts that are not over, in words; looked up where an abort was cut off, which must name them."""
-    return not_over(place.processes, state.unsettled(), Redactor(secrets)) if state.state == "aborting" else {}
+def begin_mended(
+    place: HomeParts, opened: Reopened, then: Sequence[Saying], *, secrets: Sequence[str] = (), **how: Any
+) -> Journal:
+    """Open the leg with what follows at once. An abort that was cut off is finished first: what still runs is ended.
+
+    `then` is what belongs behind an end of another kind, or nothing; the rest as `Reopened.begin`.
+    """
+    if opened.state.state != "aborting":
+        return opened.begin(then=then, **how)
+    journal = opened.begin(**how)
+    try:
+        alive = still(place.processes, journal.state, Redactor(secrets))
+        journal.append([*unspoken(journal.state), *fail_sayings("aborted", alive)])
+    except BaseException:
+        end_leg(journal)
+        raise
+    return journal
 
 
 def facts_now(place: HomeParts, state: RunState, agent: Agent | None, wanted: Wanted) -> Facts:

@@ -19,6 +19,7 @@ from clew.runtime.gate import Gate
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, in_own_thread, through
 from clew.runtime.siblings import Group, SyncGroup
+from clew.runtime.steering import Steering, texts
 from clew.runtime.tickets import Ticket, restored
 from clew.runtime.tools import RESERVED
 from clew.runtime.turns import Turn, admit_turn, answer_events, heard, step_events
@@ -29,6 +30,7 @@ class _Recorded:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
+        self._steering = Steering(gate)
 
     @property
     def run_id(self) -> str:
@@ -225,6 +227,19 @@ class Run(_Recorded):
         await self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
 
+    async def steering(self) -> list[str]:
+        """What people have told this run (`clew steer`) since the last reading; a replay reads the same here."""
+        await self._breathe()
+        step, recorded = self._steering.at_this_place()
+        if recorded is not None:
+            return recorded
+        waiting = self._steering.take()
+        if waiting:
+            await self._write(lambda: self._steering.events(step, waiting))
+        else:
+            self._steering.nothing(step)
+        return texts(waiting)
+
     async def _write(self, make: Callable[[], list[Event]]) -> None:
         """Append what is made off the loop. A cancellation is delivered when it is durable.
 
@@ -326,6 +341,19 @@ class SyncRun(_Recorded):
             raise
         self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
+
+    def steering(self) -> list[str]:
+        """What people have told this run; as `Run.steering`."""
+        self._gate.poll()
+        step, recorded = self._steering.at_this_place()
+        if recorded is not None:
+            return recorded
+        waiting = self._steering.take()
+        if waiting:
+            self._write(lambda: self._steering.events(step, waiting))
+        else:
+            self._steering.nothing(step)
+        return texts(waiting)
 
     def _write(self, make: Callable[[], list[Event]]) -> None:
         with self._gate.flight():

@@ -19,7 +19,7 @@ from clew.core.review import Verdict
 from clew.errors import UsageError
 from clew.runtime.call import Call
 
-RESERVED: Final = ("now", "random", "uuid", "turn", "call", "review")
+RESERVED: Final = ("now", "random", "uuid", "turn", "call", "review", "steering")
 """Names that the numbers and steps of a run's own records have; no tool and no step may have one."""
 
 _FINISHED: Final = frozenset({dict, list, tuple, str, int, float, bool, bytes, type(None)})

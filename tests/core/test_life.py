@@ -1,7 +1,8 @@
 """A whole run as a state machine: the real runtime against a model that only counts what happened in the world.
 
 Calls of several tools return, raise, and die at a chosen byte of a chosen append; probes and people say what they
-know, some of them wrongly; runs are resumed, settled and aborted. Whatever the order, the promises hold.
+know, some of them wrongly; starts are allowed, denied and limited; runs are resumed, settled, paused and aborted, from
+within and from outside. Whatever the order, the promises hold.
 """
 
 import json
@@ -24,19 +25,22 @@ from hypothesis.stateful import (
 import clew
 from clew.core.codec import LineReader
 from clew.core.invariants import check
+from clew.stores.base import Command
 from clew.testing.clock import SetClock
 from tests.histories import overconfident, read
 from tests.runtime.stage import Death, Mortal
 
-PAY, SEND, CHARGE, LOOK = "pay", "send", "charge", "look"
+PAY, SEND, CHARGE, LOOK, MAIL, BANNED = "pay", "send", "charge", "look", "mail", "banned"
+POLICY = clew.Policy(rules=[clew.Rule("ask", MAIL), clew.Rule("deny", BANNED)])
 FATES = ("returns", "raises before", "raises after", "nothing happened", "failed")
-WANTED = st.lists(
-    st.tuples(st.sampled_from([PAY, SEND, CHARGE, LOOK]), st.lists(st.sampled_from(FATES), max_size=2)),
-    min_size=1,
-    max_size=4,
-)
+MAILS = st.tuples(st.just(MAIL), st.sampled_from([[], ["raises before"], ["raises before", "raises after"]]))
+OTHERS = st.tuples(st.sampled_from([PAY, SEND, CHARGE, LOOK, BANNED]), st.lists(st.sampled_from(FATES), max_size=2))
+WANTED = st.lists(MAILS | OTHERS, min_size=1, max_size=4)
 # At which append the process dies, and how many of its bytes reach the disk; `None`: all of them, and nobody knows.
 DEATHS = st.none() | st.tuples(st.integers(0, 9), st.just(0) | st.none() | st.integers(1, 2500))
+# How many calls may be proposed, over all legs, and what another process asks of a living run.
+LIMITS = st.none() | st.integers(0, 6)
+ORDERS = st.none() | st.sampled_from(["pause", "pause", "abort"])
 
 
 class World:
@@ -45,10 +49,12 @@ class World:
     def __init__(self) -> None:
         self.effects: Counter[str] = Counter()
         self.charged: set[str] = set()
+        self.starts: Counter[str] = Counter()
         self.fates: dict[str, list[str]] = {}
         self.knows = True
 
     def act(self, call: clew.Call, order: str) -> Any:
+        self.starts[order] += 1
         fates = self.fates.get(order) or ["returns"]
         fate = fates.pop(0)
         if fate == "nothing happened":
@@ -80,6 +86,8 @@ class Life(RuleBasedStateMachine):
         self.script: list[tuple[str, str]] = []
         self.told: dict[str, str] = {}
         self.lies: Counter[str] = Counter()
+        self.allowed: Counter[str] = Counter()
+        self.posted = 0
         self.through = True
         self.number = 0
         self.agent = self._agent()
@@ -92,11 +100,13 @@ class Life(RuleBasedStateMachine):
 
         asked: dict[str, Any] = {"probe": world.find, "in_doubt_s": 20}
         repeated: dict[str, Any] = {"replay": "idempotent", "window_s": 1_000_000}
-        declared: dict[str, dict[str, Any]] = {PAY: {}, SEND: asked, CHARGE: repeated, LOOK: {"effect": "none"}}
+        declared: dict[str, dict[str, Any]] = {
+            PAY: {}, SEND: asked, CHARGE: repeated, LOOK: {"effect": "none"}, MAIL: {}, BANNED: {}
+        }  # fmt: skip
         self.tools = {
             name: clew.tool(name=name, **{"effect": "external", **how})(act) for name, how in declared.items()
         }
-        found = clew.agent(tools=list(self.tools.values()), name="life")(self._play)
+        found = clew.agent(tools=list(self.tools.values()), name="life", policy=POLICY)(self._play)
         assert isinstance(found, clew.Agent)
         return found
 
@@ -129,7 +139,17 @@ class Life(RuleBasedStateMachine):
 
     @property
     def waiting(self) -> list[dict[str, Any]]:
-        return self.home.result(self.run_id).waiting
+        """Effects that a person must settle."""
+        return [row for row in self.home.result(self.run_id).waiting if "approvalId" not in row]
+
+    @property
+    def wanted(self) -> list[dict[str, Any]]:
+        """Starts that a person must allow."""
+        return [row for row in self.home.result(self.run_id).waiting if "approvalId" in row]
+
+    @property
+    def calls(self) -> int:
+        return self.home.reader.see(self.run_id).state.metrics.tool_calls if self.exists else 0
 
     @property
     def operation(self) -> str:
@@ -148,12 +168,15 @@ class Life(RuleBasedStateMachine):
         if isinstance(fault, AssertionError):
             raise fault
 
-    def _go(self, dies: tuple[int, int | None] | None = None) -> None:
+    def _go(self, dies: tuple[int, int | None] | None = None, limit: int | None = None) -> None:
         self._die_at(dies)
+        before, budget = self.calls, clew.RunBudget(max_calls=limit)
         if not self.exists:
-            self._deed(self.home.run_sync, self.agent, "go", run_id=self.run_id)
+            self._deed(self.home.run_sync, self.agent, "go", run_id=self.run_id, budget=budget)
         else:
-            self._deed(self.home.resume_sync, self.run_id, self.agent)
+            self._deed(self.home.resume_sync, self.run_id, self.agent, budget=budget)
+
+        assert limit is None or self.calls <= max(limit, before), "a limit let more pass than it says"
 
     # What may happen.
 
@@ -164,10 +187,10 @@ class Life(RuleBasedStateMachine):
             self.script.append((tool, order))
             self.world.fates[order] = [*fates]
 
-    @initialize(wanted=WANTED, dies=DEATHS)
-    def begins(self, wanted: list[tuple[str, list[str]]], dies: Any) -> None:
+    @initialize(wanted=WANTED, dies=DEATHS, limit=LIMITS)
+    def begins(self, wanted: list[tuple[str, list[str]]], dies: Any, limit: int | None) -> None:
         self._want(wanted)
-        self._go(dies)
+        self._go(dies, limit)
 
     @precondition(lambda self: self.alive and len(self.script) < 9)
     @rule(wanted=WANTED, through=st.booleans())
@@ -177,16 +200,42 @@ class Life(RuleBasedStateMachine):
         self.through = through
 
     @precondition(lambda self: self.alive)
-    @rule(dies=DEATHS, knows=st.booleans())
-    def goes_on(self, dies: Any, knows: bool) -> None:
-        """Another process resumes the run, the bank open or closed; it may die at any byte of any append."""
+    @rule(dies=DEATHS, knows=st.booleans(), limit=LIMITS, order=ORDERS)
+    def goes_on(self, dies: Any, knows: bool, limit: int | None, order: str | None) -> None:
+        """Another process resumes the run, the bank open or closed; it may die at any byte of any append.
+
+        A third one may have asked something of it, which it finds in its inbox.
+        """
         self.world.knows = knows
-        self._go(dies)
+        if order is not None and self.exists and self.alive:
+            self.posted += 1
+            self.store.post(Command(1, f"k{self.posted}", self.run_id, order, "ann", "it must be", {}))
+        self._go(dies, limit)
+
+    @precondition(lambda self: self.exists and self.wanted)
+    @rule(data=st.data(), dies=DEATHS, at_once=st.booleans())
+    def person_allows(self, data: st.DataObject, dies: Any, at_once: bool) -> None:
+        """One start, of this call with these arguments; a death may leave it unsaid, or the run goes on at once."""
+        row = data.draw(st.sampled_from(self.wanted))
+        # Counted before it is recorded: a death may leave the record behind.
+        self.allowed[self._order_of(row["stepId"])] += 1
+        self._die_at(dies)
+        self._deed(self.home.approve, self.run_id, by="ann", reason="looked", call=row["stepId"])
+        if at_once:
+            self._go()
+
+    @precondition(lambda self: self.exists and self.wanted)
+    @rule(data=st.data(), dies=DEATHS, as_answer=st.booleans())
+    def person_refuses(self, data: st.DataObject, dies: Any, as_answer: bool) -> None:
+        """The run asks again, or its agent hears no and goes on without it."""
+        row = data.draw(st.sampled_from(self.wanted))
+        self._die_at(dies)
+        self._deed(self.home.deny, self.run_id, by="bob", reason="no", call=row["stepId"], as_answer=as_answer)
 
     @precondition(lambda self: self.exists and self.waiting)
-    @rule(data=st.data(), truly=st.integers(0, 5), dies=DEATHS)
-    def person_settles(self, data: st.DataObject, truly: int, dies: Any) -> None:
-        """A person says what happened; one in six is wrong, and the model knows it."""
+    @rule(data=st.data(), truly=st.integers(0, 5), dies=DEATHS, at_once=st.booleans())
+    def person_settles(self, data: st.DataObject, truly: int, dies: Any, at_once: bool) -> None:
+        """A person says what happened, and may let the run go on; one in six is wrong, and the model knows it."""
         effect = data.draw(st.sampled_from(self.waiting))
         order = self._order_of(effect["stepId"])
         happened = bool(self.world.effects[order])
@@ -194,6 +243,8 @@ class Life(RuleBasedStateMachine):
         # Counted before it is recorded: a death may leave the record behind.
         self.lies[order] += happened and not said
         self._settle(clew.Happened({"order": order}) if said else clew.DidNotHappen(), effect["stepId"], dies)
+        if at_once and self.alive:
+            self._go()
 
     @precondition(lambda self: self.exists and self.waiting)
     @rule(data=st.data(), surely=st.integers(0, 4), dies=DEATHS)
@@ -218,12 +269,12 @@ class Life(RuleBasedStateMachine):
         assert not self.alive or dies is not None
 
     @precondition(lambda self: not self.alive)
-    @rule(wanted=WANTED, dies=DEATHS)
-    def another_run(self, wanted: list[tuple[str, list[str]]], dies: Any) -> None:
+    @rule(wanted=WANTED, dies=DEATHS, limit=LIMITS)
+    def another_run(self, wanted: list[tuple[str, list[str]]], dies: Any, limit: int | None) -> None:
         self.number += 1
         self.script, self.told, self.through = [], {}, True
         self._want(wanted)
-        self._go(dies)
+        self._go(dies, limit)
 
     def _die_at(self, dies: tuple[int, int | None] | None) -> None:
         if dies is not None:
@@ -246,6 +297,14 @@ class Life(RuleBasedStateMachine):
         twice = {order: count for order, count in self.world.effects.items() if count > 1 + self.lies[order]}
 
         assert {} == twice
+
+    @invariant()
+    def nothing_starts_without_its_permission(self) -> None:
+        """A yes is good for one start, and what is forbidden never starts."""
+        starts = {order: count for order, count in self.world.starts.items() if f"-{MAIL}-" in order}
+
+        assert {} == {order: count for order, count in starts.items() if count > self.allowed[order]}
+        assert [] == [order for order in self.world.starts if f"-{BANNED}-" in order]
 
     @invariant()
     def completed_means_settled_and_answered(self) -> None:
@@ -291,7 +350,7 @@ class Life(RuleBasedStateMachine):
             return
         plan = self.home.plan(self.run_id, self.agent)
         runs = [step.step_id for step in plan.steps if step.decision == "run"] if plan is not None else []
-        again = [self._order_of(step) for step in runs if step.partition("-")[0] in (PAY, SEND)]
+        again = [self._order_of(step) for step in runs if step.partition("-")[0] in (PAY, SEND, MAIL)]
 
         assert [] == [order for order in again if self.world.effects[order] > self.lies[order]]
 
@@ -322,10 +381,11 @@ def play(examples: int, steps: int) -> None:
 
 def test_a_run_keeps_its_promises_whatever_dies() -> None:
     """All rules of this project at once, against a model that knows nothing but the world."""
-    play(120, 20)
+    play(250, 25)
 
 
 @pytest.mark.crash
-def test_a_run_keeps_its_promises_for_longer() -> None:
-    """The same at length, for what needs many deaths in a row."""
+@pytest.mark.parametrize("half", ["one", "other"])
+def test_a_run_keeps_its_promises_for_longer(half: str) -> None:
+    """The same at length, 3,000 lives in all, for what needs many deaths in a row."""
     play(1500, 50)

@@ -266,19 +266,24 @@ def standing(asked: ApprovalState, at_ms: int) -> Standing:
 
 
 def waiting(state: RunState) -> list[ApprovalState]:
-    """The questions that nobody has decided yet, in the order of the journal; none once the run has ended."""
-    if state.ended:
+    """The questions that nobody has decided yet, in the order of the journal; none once the run ends."""
+    if _ends(state):
         return []
     return [asked for asked in state.approvals.values() if not asked.decision]
 
 
 def unused(state: RunState, at_ms: int) -> list[ApprovalState]:
     """The permissions whose call never started and has no answer, in the order of the journal; none behind the end."""
-    if state.ended:
+    if _ends(state):
         return []
     granted = [asked for asked in state.approvals.values() if standing(asked, at_ms) == "granted"]
     calls = [(asked, state.calls.get(asked.step_id)) for asked in granted]
     return [asked for asked, call in calls if call is None or call.answer is None]
+
+
+def _ends(state: RunState) -> bool:
+    """Nothing of it starts any more."""
+    return state.ended or state.state == "aborting"
 
 
 def unrecorded(state: RunState) -> Iterator[ApprovalState]:

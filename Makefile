@@ -10,6 +10,7 @@ BENCH := .venv-bench/bin
 demo: $(READY)
 	$(BIN)/python examples/orders/demo.py
 	$(BIN)/python examples/loop_fix/demo.py
+	$(BIN)/python examples/recovery/demo.py
 
 test: cover
 	$(BIN)/pytest -n 2 -m "not journeys and not crash" --ignore=tests/core
@@ -39,6 +40,7 @@ check: $(READY)
 	$(BIN)/mypy
 	cd examples/orders && ../../$(BIN)/mypy --config-file= --strict agent.py bank.py demo.py
 	cd examples/loop_fix && ../../$(BIN)/mypy --config-file= --strict fix.py model.py demo.py
+	cd examples/recovery && ../../$(BIN)/mypy --config-file= --strict agent.py demo.py
 
 format: $(READY)
 	$(BIN)/ruff format

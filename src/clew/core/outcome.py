@@ -22,6 +22,11 @@ EXIT_BY_REASON: Final = {
     "agent_error": 22,
     "crash_loop": 22,
     "resume_divergence": 22,
+    "delegation_conflict": 22,
+    "child_held": 21,
+    "child_run_unavailable": 21,
+    "child_run_not_quiescent": 21,
+    "child_run_identity_mismatch": 22,
     "pause_requested": 23,
     "interrupted": 130,
     "terminated": 143,
@@ -52,6 +57,11 @@ def exit_code(state: str, reason: str | None) -> int:
     if state == "failed":
         return 3
     return EXIT_BY_REASON.get(reason or "", 21)
+
+
+def waited_reason(outcome: Outcome) -> str:
+    """The reason that decides the exit code: of a run that waits for a child, that of the run at the bottom."""
+    return str((outcome.error or {}).get("code") if outcome.finish_reason == "child_paused" else outcome.finish_reason)
 
 
 def outcome_now(state: RunState) -> Outcome:

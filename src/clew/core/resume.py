@@ -8,6 +8,7 @@ import msgspec
 from clew.core.calls import AnswerRef, CallState
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability, stricter
+from clew.core.delegation import unjoined
 from clew.core.state import RunState
 from clew.errors import Corrupt, NotFound, Refused
 
@@ -151,6 +152,11 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
     placed += [(answer.position, _judge_answer(name, answer, facts)) for name, answer in state.named_steps()]
     placed += [(call.position, _judge(state, call, facts)) for call in state.calls.values()]
     placed += [(position, step) for position, step in _asked_before_recorded(state)]
+    placed += [
+        (child.position, Step(child.step_id, "run", "child_unfinished", detail=f"{child.child_id}: {child.status}"))
+        for child in unjoined(state.delegations)
+        if state.steps.get(child.step_id) is None
+    ]
     placed.sort(key=lambda found: found[0])
     return ResumePlan(state.run_id, state.sequence, state.chain, tuple(step for _, step in placed))
 

@@ -10,6 +10,7 @@ UNTESTED = {
     "stores/base.py": "protocols only; every store runs the whole conformance kit",
     "core/needs.py": "shapes only; test_effect walks with each of them",
     "core/records.py": "shapes only; test_codec writes and reads each of them",
+    "runtime/nursery.py": "a protocol and a shape; test_children asks through them",
     "cli/__main__.py": "one line, walked by every journey",
     **dict.fromkeys(
         (f"testing/cases/{name}.py" for name in KIT), "cases; every store runs them, and test_runstore plants faults"

@@ -14,6 +14,7 @@ from clew.runtime.control import reject_rest
 from clew.runtime.ending import publish
 from clew.runtime.living import not_over
 from clew.runtime.opening import HomeParts
+from clew.runtime.orphans import end_children
 from clew.runtime.recovery import Reopened, end_leg, fail_sayings, unfinished_business
 from clew.runtime.reviewing import Said
 from clew.stores.base import Command, CommandAnswer, RunWriter
@@ -108,12 +109,14 @@ def abort_run(place: HomeParts, run_id: str, said: Said) -> dict[str, Any]:
 
 
 def _abort_under_lock(place: HomeParts, writer: RunWriter, said: Said) -> dict[str, Any]:
+    run_id = writer.run_id
     try:
         opened = Reopened(place.store, place.clock, writer, "control")
         if opened.state.finish is not None:
             raise _ended(opened.state)
         opened.take_over(place.takeover)
         alive = not_over(place.processes, opened.state.unsettled(), Redactor())
+        alive |= end_children(opened.state, lambda child: abort_run(place, child, _for_parent(said, run_id)))
         begin: list[Saying] = [Move("REQUEST_ABORT", f"by {said.by}: {said.reason}"), *fail_sayings("aborted", alive)]
         journal = opened.begin(then=unfinished_business(opened.state, alive) or begin)
     except BaseException:
@@ -129,6 +132,10 @@ def _abort_under_lock(place: HomeParts, writer: RunWriter, said: Said) -> dict[s
         raise _ended(journal.state)
     effects = [effect_row(call) for call in journal.state.calls.values() if call.started_ms]
     return {"runId": writer.run_id, "command": "abort", "status": "applied", "effects": effects, "alive": alive}
+
+
+def _for_parent(said: Said, run_id: str) -> Said:
+    return Said(said.by, f"its parent {run_id} is aborted: {said.reason}")
 
 
 def pause_run(place: HomeParts, run_id: str, said: Said) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from clew.core import events
 from clew.core.answers import json_text
 from clew.core.calls import CallState
 from clew.core.compose import Close, Move, Saying
+from clew.core.delegation import unjoined, waited_for
 from clew.core.effect import settle_happened
 from clew.core.jsonable import record_result
 from clew.core.needs import Need, Returned
@@ -50,8 +51,8 @@ def end_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     unsettled = gate.journal.state.unsettled()
     if gate.aborting:
         begin: list[Saying] = [] if gate.journal.state.state == "aborting" else [Move("REQUEST_ABORT", gate.aborting)]
-        return [*begin, *fail_sayings("aborted", not_over(gate.processes, unsettled, gate.redactor))]
-    if gate.closing is None and _returned(ended) and not unsettled:
+        return [*begin, *fail_sayings("aborted", not_over(gate.processes, unsettled, gate.redactor) | gate.outliving)]
+    if gate.closing is None and _returned(ended) and not unsettled and not unjoined(gate.journal.state.delegations):
         output = gate.redactor.answer(record_result(ended.output))
         return [events.agent_end(output), Move("COMPLETE"), Close("finish", Outcome("succeeded", "completed"))]
     reason, detail = _why(gate, ended, unsettled)
@@ -71,6 +72,9 @@ def _why(gate: Gate, ended: Ended, unsettled: list[CallState]) -> tuple[str, str
     if closing is not None:
         return closing.reason, closing.detail
     fault = ended.fault
+    apart = unjoined(gate.journal.state.delegations) if fault is None and not ended.left_behind else ()
+    if apart:
+        return "child_paused", f"the agent returned without child {apart[0].child_id}, which is {apart[0].status}"
     if isinstance(fault, KeyboardInterrupt):
         return "interrupted", ""
     if fault is None or isinstance(fault, Stop):
@@ -85,7 +89,9 @@ def _stopped(gate: Gate, reason: str, detail: str, policy: Policy) -> list[Sayin
     said: list[Saying] = []
     if message:
         said.append(events.error(message, fatal=fails, budget=None if limit is None else limit.as_json()))
-    error = {"code": reason, "message": message} if message else None
+    waited = waited_for(gate.journal.state.delegations) if reason == "child_paused" else None
+    code = reason if waited is None else str(waited.get("reason"))
+    error = {"code": code, "message": message} if message else None
     if fails:
         return [*said, Move("FAIL", reason), Close("finish", Outcome("failed", reason, error))]
     return [*said, Move("PAUSE", reason), Close("pause", Outcome("paused", reason, error))]
@@ -148,7 +154,15 @@ def row(state: RunState) -> dict[str, Any]:
         "waitingCount": len(waiting),
         "leg": state.leg.owner if state.leg is not None else None,
         "legClosed": state.unclosed_leg is None,
+        **_kin(state),
     }
+
+
+def _kin(state: RunState) -> dict[str, Any]:
+    """Whose child it is, and which child it waits for; nothing of a run that stands alone."""
+    parent, waited = state.start.get("parent"), waited_for(state.delegations)
+    of = {"parent": str(parent.get("runId"))} if state.own and type(parent) is dict else {}
+    return of if waited is None or state.state != "paused" else of | {"child": waited}
 
 
 def _stand(state: RunState) -> dict[str, Any]:

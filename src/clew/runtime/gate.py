@@ -12,6 +12,7 @@ from clew.runtime.bodies import MESSAGE_CHARS, text_of
 from clew.runtime.extensions import Extension
 from clew.runtime.journal import Journal
 from clew.runtime.lifecycle import Lifecycle
+from clew.runtime.nursery import Nursery
 from clew.runtime.tickets import Ticket, deliver
 from clew.runtime.tools import Agent, Call
 from clew.stores.base import BlobStore, Processes, RunStore, Workspace
@@ -19,6 +20,8 @@ from clew.stores.base import BlobStore, Processes, RunStore, Workspace
 
 class Gate(Admission):
     """One leg's door. Lives from the leg's first append to its last; `closing` says why nothing starts any more.
+
+    `lent`: what of each limit the run's children have used or keep.
 
     Source:
         DESIGN §5; promises 2, 3, 5 and 8.
@@ -31,6 +34,8 @@ class Gate(Admission):
         super().__init__(journal, agent, store=store, blobs=blobs, processes=processes)
         self.budget = budget
         self.workspace = workspace
+        self.nursery: Nursery | None = None
+        self.lent: dict[str, float] = {}
         self.late: list[tuple[Ticket, int, needs.Outcome]] = []
         self._proposed = journal.state.metrics.tool_calls
         self.extensions = Lifecycle(extensions, journal, self.redactor, agent.name) if extensions else None
@@ -52,10 +57,14 @@ class Gate(Admission):
     def _spend(self, *, new: bool) -> Exceeded | None:
         """Count a new call, unless a limit is reached; one at a time, for threads ask as well."""
         with self._admitting:
-            limit = exceeded(self.budget, calls=self._proposed if new else -1, active_s=self.active_s())
+            limit = exceeded(self.budget, calls=self.calls_spent() if new else -1, active_s=self.active_s())
             if new and limit is None:
                 self._proposed += 1
             return limit
+
+    def calls_spent(self) -> int:
+        """Calls proposed so far, and those that children have made or may make."""
+        return self._proposed + int(self.lent.get("max_calls", 0))
 
     def _ask_policy(self, ticket: Ticket, attempt: int) -> str | None:
         """What the policy says; one that fails denies."""

@@ -34,6 +34,8 @@ class _Row(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     leg: dict[str, Any] | None
     leg_closed: bool
     foreign: str = ""
+    parent: str = ""
+    child: dict[str, Any] | None = None
 
 
 def row_of(head: Head | None) -> dict[str, Any] | None:

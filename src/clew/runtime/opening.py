@@ -13,6 +13,7 @@ from clew.core.canon import fingerprint, fingerprint_text
 from clew.core.compose import OPERATION_ID
 from clew.core.jsonable import to_json
 from clew.core.outcome import outcome_now
+from clew.core.records import Payload
 from clew.core.redact import Redactor
 from clew.core.resume import Facts, ResumePlan, prepare_run_resume
 from clew.core.state import RunState
@@ -21,8 +22,10 @@ from clew.runtime.clock import Clock
 from clew.runtime.ending import publish
 from clew.runtime.extensions import Extension
 from clew.runtime.gate import Gate
+from clew.runtime.heirs import check_inherited
 from clew.runtime.journal import Journal
 from clew.runtime.living import alive, not_over
+from clew.runtime.orphans import not_ended
 from clew.runtime.reader import unreadable_blobs
 from clew.runtime.recovery import Reopened, Takeover, Waiver, end_leg, give_birth, unfinished_business
 from clew.runtime.reopening import blocked_reason, reopening
@@ -67,8 +70,10 @@ def as_recorded(agent: Agent, prompt: Any) -> Any:
     return Redactor(agent.secrets).answer(to_json(prompt, at="input"))
 
 
-def start_run(place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budget: RunBudget) -> Opening:
-    """Begin a run: born with its first append, the gate open.
+def start_run(
+    place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budget: RunBudget, parent: Payload | None = None
+) -> Opening:
+    """Begin a run: born with its first append, the gate open; a child with the member `parent` in its start.
 
     Raises:
         Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
@@ -89,6 +94,7 @@ def start_run(place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budge
         "tools": sorted(agent.tools),
         "codeDigest": code_digest(agent),
         "limits": budget.as_json(),
+        **({} if parent is None else {"parent": parent}),
     }
     journal = give_birth(place.store, place.clock, run_id, start)
     return Opening(journal.state, _gate(place, journal, agent, budget))
@@ -160,6 +166,8 @@ def plan_of(place: HomeParts, state: RunState, agent: Agent | None, wanted: Want
     """
     if unfinished_business(state):
         return None
+    if agent is not None:
+        check_inherited(state, agent)
     config = None if agent is None else agent.fingerprint()
     plan = prepare_run_resume(state, config, facts_now(place, state, agent, wanted))
     made = wanted.plan
@@ -176,7 +184,9 @@ def plan_of(place: HomeParts, state: RunState, agent: Agent | None, wanted: Want
 
 def left_alive(place: HomeParts, state: RunState, secrets: Sequence[str] = ()) -> dict[str, str]:
     """The open attempts that are not over, in words; looked up where an abort was cut off, which must name them."""
-    return not_over(place.processes, state.unsettled(), Redactor(secrets)) if state.state == "aborting" else {}
+    if state.state != "aborting":
+        return {}
+    return not_over(place.processes, state.unsettled(), Redactor(secrets)) | not_ended(place.store, state)
 
 
 def facts_now(place: HomeParts, state: RunState, agent: Agent | None, wanted: Wanted) -> Facts:

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from clew.core.budget import RunBudget
 from clew.core.events import Event, step_output, turn_end
 from clew.core.ids import check_name
 from clew.core.jsonable import record_result
@@ -13,11 +14,12 @@ from clew.runtime.bodies import blocking
 from clew.runtime.clock import now_text, random_float, random_uuid
 from clew.runtime.drivers import pass_async, pass_sync
 from clew.runtime.gate import Gate
+from clew.runtime.nursery import Nursery, Wish
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, in_own_thread, through
 from clew.runtime.siblings import Group, SyncGroup
 from clew.runtime.tickets import Ticket, restored
-from clew.runtime.tools import RESERVED
+from clew.runtime.tools import RESERVED, as_agent
 from clew.runtime.turns import Turn, admit_turn, answer_events, heard, step_events
 
 
@@ -75,6 +77,11 @@ class _Recorded:
             )
         self._gate.check_time()
         return self._gate.next_in_leg(here(self.run_id).path, name)
+
+    @property
+    def _nursery(self) -> Nursery:
+        assert self._gate.nursery is not None
+        return self._gate.nursery
 
     def _replayed_step(self, step: str, work: Callable[..., Any]) -> tuple[bool, Any]:
         recorded = self._gate.journal.state.steps.get(step)
@@ -154,6 +161,35 @@ class Run(_Recorded):
         await self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
 
+    async def child(
+        self, agent: Any, input: Any = None, *, name: str | None = None, budget: RunBudget | None = None,
+        run_id: str | None = None, timeout_s: float | None = None,
+    ) -> Any:  # fmt: skip
+        """Let another agent do a part as a run of its own, in the same home, and wait for its output.
+
+        Args:
+            agent: As for `home.run`; the policy of this run's agent is asked for its calls as well.
+            input: What it is asked; JSON.
+            name: Of the step that waits for it; `child` when left out.
+            budget: Its limits; never more than this run has left, which it is taken from.
+            run_id: An id of yours; made from this run and the step when left out, so that a replay finds it again.
+            timeout_s: Seconds to wait before it is aborted.
+
+        Returns:
+            Its output, as recorded. The same on every replay.
+
+        Raises:
+            ToolError: it failed or was aborted. Stop: it waits, and this run with it.
+            Refused: `delegation_conflict`, `child_run_concurrency_limit`, `child_run_depth_limit`,
+                `child_run_total_limit`, `child_run_identity_mismatch`; nothing was started.
+        """
+        await self._breathe()
+        found = as_agent(agent)
+        told = await self._nursery.raise_async(
+            self._step_id(name or "child"), Wish(found, input, budget, run_id, timeout_s)
+        )  # fmt: skip
+        return restored(told, _returns(found.body))
+
     async def _write(self, make: Callable[[], list[Event]]) -> None:
         """Append what is made off the loop. A cancellation is delivered when it is durable.
 
@@ -225,6 +261,18 @@ class SyncRun(_Recorded):
             raise
         self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
+
+    def child(
+        self, agent: Any, input: Any = None, *, name: str | None = None, budget: RunBudget | None = None,
+        run_id: str | None = None, timeout_s: float | None = None,
+    ) -> Any:  # fmt: skip
+        """Let another agent do a part as a run of its own; as `Run.child`."""
+        self._gate.poll()
+        found = as_agent(agent)
+        told = self._nursery.raise_sync(
+            self._step_id(name or "child"), Wish(found, input, budget, run_id, timeout_s)
+        )  # fmt: skip
+        return restored(told, _returns(found.body))
 
     def _write(self, make: Callable[[], list[Event]]) -> None:
         with self._gate.flight():

@@ -1,0 +1,428 @@
+"""One run's children in its journal: admitted, born or adopted, and what is said of how they stopped. Lives no leg.
+
+What a death leaves, and what the next leg of the parent does (each row is a test):
+
+| the parent's journal | the child's journal | next time |
+|---|---|---|
+| nothing | none | the child is delegated as if for the first time |
+| `delegation_recorded` | none | it is born now, under the recorded id |
+| `delegation_recorded` or `child_created` | born, its agent never called | it is adopted: it goes on by its own plan |
+| `child_running` | anything | `child_orphaned`, then adopted; one that runs elsewhere is held and named |
+| `child_running` | ended | its recorded end is read; its agent is not called |
+| `child_terminal` | ended | its recorded end is read again, and told |
+| `child_terminal`, the answer | ended | the answer is replayed, `parent_joined` written behind it |
+"""
+
+import base64
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from clew.core import delegation
+from clew.core.answers import Answer, ErrorAnswer, inline, json_text
+from clew.core.budget import RunBudget
+from clew.core.carving import BESIDE, SPENT, carve, lent, limits_json, limits_of, spent_by
+from clew.core.compose import Saying
+from clew.core.delegation import ACTIVE, DEPTH, DESCENDANTS, DelegationState
+from clew.core.ids import check_id, same_id
+from clew.core.needs import Closing
+from clew.core.outcome import effect_row, outcome_now
+from clew.core.records import Draft, Payload
+from clew.core.state import RunState
+from clew.core.times import format_ms
+from clew.errors import ClewError, Corrupt, Held, NotFound, Refused, ToolError
+from clew.runtime.gate import Gate
+from clew.runtime.heirs import Heir
+from clew.runtime.nursery import Wish
+from clew.runtime.opening import HomeParts, Opening, Wanted, as_recorded, input_fingerprint, reopen_run, start_run
+from clew.runtime.reader import Reader
+from clew.runtime.turns import step_events
+
+
+class Errand(msgspec.Struct):
+    """One child on its way: who it is, what it is asked, how long it is waited for. `grown`: its last known state."""
+
+    step: str
+    child_id: str
+    agent: Heir
+    prompt: Any
+    fingerprint: str
+    asked: RunBudget
+    timeout_s: float | None = None
+    grown: RunState | None = None
+
+
+class Tree:
+    """How many runs there are below the run at the top of this process's tree; shared by all of them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.lock = threading.Lock()
+
+
+class Kinship:
+    """The children of one run, for one leg: the part that decides and blocks.
+
+    Source:
+        DESIGN promises 1, 2, 8 and 12; contract #245 to #247, §2.10.
+    """
+
+    def __init__(self, place: HomeParts, gate: Gate, tree: Tree) -> None:
+        self.place = place
+        self.gate = gate
+        self.journal = gate.journal
+        self.tree = tree
+        self.reader = Reader(place.store, place.blobs, place.clock)
+        self._granted: dict[str, RunBudget] = {}
+        self._coming: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._account()
+
+    @property
+    def state(self) -> RunState:
+        """The parent, as far as it is durable."""
+        return self.journal.state
+
+    @property
+    def run_id(self) -> str:
+        """The parent."""
+        return self.state.run_id
+
+    @property
+    def depth(self) -> int:
+        """How many runs stand above this one."""
+        parent = self.state.start.get("parent")
+        return int(parent["depth"]) if type(parent) is dict else 0
+
+    # Who comes.
+
+    def errand(self, step: str, wish: Wish) -> Errand:
+        """A child as it was asked for, held against what is recorded of this step.
+
+        Raises:
+            Refused: `delegation_conflict` when another one is recorded here; the gate has closed.
+            UsageError: `value_not_json`, `invalid_run_id`.
+        """
+        agent = Heir(wish.agent, self.gate.agent)
+        prompt = as_recorded(agent, wish.input)
+        child_id = self._made_id(step) if wish.run_id is None else check_id(wish.run_id)
+        asked = input_fingerprint(prompt)
+        found = Errand(step, child_id, agent, prompt, asked, wish.budget or RunBudget(), wish.timeout_s)
+        known = self.state.delegations.get(step)
+        if known is None:
+            return found
+        if wish.run_id is None:
+            found.child_id = known.child_id
+        same = (known.child_id, known.fingerprint, known.agent) == (found.child_id, asked, agent.name)
+        if not same:
+            fault = _conflict(self.run_id, step, known)
+            self.gate.close(Closing("delegation_conflict", fault.message))
+            raise fault
+        if wish.budget is None:
+            found.asked = limits_of(known.asked)
+        return found
+
+    def _made_id(self, step: str) -> str:
+        """The same for every replay of this run, another one for another run of the same name."""
+        seed = f"clew-child-1:{self.run_id}:{self.state.legs[0].nonce}:{step}"
+        return base64.b32encode(hashlib.sha256(seed.encode()).digest()[:10]).decode().lower() + "-child"
+
+    @contextmanager
+    def counted(self, errand: Errand) -> Iterator[None]:
+        """The child takes one of the places while it is active.
+
+        Raises:
+            Refused: `child_run_concurrency_limit`, `child_run_depth_limit`, `child_run_total_limit`,
+                `delegation_conflict` when its id is another child's, `child_run_identity_mismatch` another run's.
+        """
+        new = errand.step not in self.state.delegations
+        with self._lock:
+            if new:
+                self._check_new(errand)
+            if len(self._coming) >= ACTIVE:
+                raise _too_many("child_run_concurrency_limit", self.run_id, f"{ACTIVE} children are active", ACTIVE)
+            self._coming[errand.step] = errand.child_id
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._coming[errand.step]
+                self._granted.pop(errand.step, None)
+                self._account()
+
+    def _check_new(self, errand: Errand) -> None:
+        taken = {known.child_id: known.step_id for known in self.state.delegations.values()}
+        taken |= {child_id: step for step, child_id in self._coming.items()} | {self.run_id: "itself"}
+        step = next((step for child_id, step in taken.items() if same_id(child_id, errand.child_id)), None)
+        if step is not None:
+            raise _taken(self.run_id, errand.child_id, step)
+        if self.depth >= DEPTH:
+            raise _too_many("child_run_depth_limit", self.run_id, f"it stands {DEPTH} runs below the top", DEPTH)
+        if any(same_id(errand.child_id, known) for known in self.place.store.ids()):
+            raise _identity(errand, "it is another run's id")
+        with self.tree.lock:
+            if self.tree.count >= DESCENDANTS:
+                raise _too_many("child_run_total_limit", self.run_id, f"{DESCENDANTS} runs descend", DESCENDANTS)
+            self.tree.count += 1
+
+    def intent(self, errand: Errand) -> Draft:
+        """The record before the birth."""
+        fact = delegation.recorded(
+            run_id=self.run_id,
+            step_id=errand.step,
+            child_id=errand.child_id,
+            turn_id=f"turn-{self.state.metrics.turns}",
+            fingerprint=errand.fingerprint,
+            agent=errand.agent.name,
+            depth=self.depth + 1,
+            workspace=str(self.state.start.get("workspace", ".")),
+            policies=errand.agent.policies,
+            allocation=limits_json(errand.asked),
+            tools=sorted(errand.agent.tools),
+            at=format_ms(self.journal.clock.now_ms()),
+        )
+        return Draft("delegation", fact)
+
+    # Its limits.
+
+    def _account(self) -> None:
+        """What children have used or keep counts against this run's own limits."""
+        others = [known for step, known in self.state.delegations.items() if step not in self._granted]
+        kept = {name: sum(getattr(given, name) or 0 for given in self._granted.values()) for name in SPENT}
+        self.gate.lent = {name: lent(others, name) + kept[name] for name in SPENT if name not in BESIDE}
+
+    def _grant(self, errand: Errand, before: RunState | None) -> RunBudget:
+        """The child's limits for its next leg, kept for it from now on."""
+        with self._lock:
+            own = {name: of(self.state) or 0 for name, of in SPENT.items()}
+            own["max_calls"] = self.gate.calls_spent() - int(self.gate.lent.get("max_calls", 0))
+            own["run_timeout_s"] = self.gate.active_s()
+            others = [
+                known for step, known in self.state.delegations.items() if step not in {*self._granted, errand.step}
+            ]
+            kept = {step: given for step, given in self._granted.items() if step != errand.step}
+            for name in SPENT:
+                if name not in BESIDE:
+                    own[name] += lent(others, name) + sum(getattr(given, name) or 0 for given in kept.values())
+            earlier = {name: SPENT[name](before) or 0 for name in BESIDE} if before is not None else {}
+            granted = carve(errand.asked, self.gate.budget, own, earlier)
+            self._granted[errand.step] = granted
+            self._account()
+            return granted
+
+    def allocation(self, errand: Errand) -> Payload:
+        """The limits of its leg, as a fact carries them."""
+        return limits_json(self._granted[errand.step])
+
+    # Birth and adoption.
+
+    def open(self, errand: Errand) -> Opening | Closing:
+        """Its next leg, begun; or its state with nothing to run; or why the parent cannot go on. Blocking."""
+        try:
+            return self._open(errand)
+        except Held as fault:
+            return Closing("child_held", _of(errand, fault))
+        except Refused as fault:
+            code = "child_run_identity_mismatch" if fault.code == "child_run_identity_mismatch" else ""
+            return Closing(code or "child_run_unavailable", _of(errand, fault))
+        except ClewError as fault:
+            return Closing("child_run_unavailable", _of(errand, fault))
+
+    def _open(self, errand: Errand) -> Opening:
+        known = self.state.delegations[errand.step]
+        try:
+            before = self.reader.see(errand.child_id).state
+        except NotFound:
+            if known.born:
+                raise _lost(errand) from None
+            return self._bear(errand)
+        self._recognise(errand, before)
+        if before.finish is not None:
+            return Opening(before)
+        wanted = Wanted(budget=self._grant(errand, before))
+        return reopen_run(self.place, errand.agent, errand.child_id, wanted)
+
+    def _bear(self, errand: Errand) -> Opening:
+        granted = self._grant(errand, None)
+        parent = {**self._mine(errand), "depth": self.depth + 1, "policies": list(errand.agent.policies)}
+        return start_run(
+            self.place, errand.agent, errand.prompt, run_id=errand.child_id, budget=granted, parent=parent
+        )  # fmt: skip
+
+    def _mine(self, errand: Errand) -> dict[str, Any]:
+        """What a child's start says of its parent, so that both journals name each other."""
+        return {"runId": self.run_id, "stepId": errand.step, "nonce": self.state.legs[0].nonce}
+
+    def _recognise(self, errand: Errand, child: RunState) -> None:
+        parent = child.start.get("parent")
+        said = parent if child.own and type(parent) is dict else {}
+        if any(said.get(name) != value for name, value in self._mine(errand).items()):
+            raise _identity(errand, "its journal names another parent")
+        if child.start.get("input") != errand.fingerprint:
+            raise _identity(errand, "its journal has another input")
+
+    # How it stopped.
+
+    def parting(self, errand: Errand, child: RunState) -> list[Saying]:
+        """What the parent's journal says of a child whose leg is over. Blocking, where its output is long."""
+        known = self.state.delegations[errand.step]
+        said: list[Saying] = []
+        if not known.born:
+            said.append(Draft("delegation", delegation.created(self.run_id, known)))
+        if child.finish is not None:
+            return [*said, *self._ended(errand, known, child)]
+        if child.state == "paused" and child.unclosed_leg is None:
+            return [*said, self._paused(errand, known, child)]
+        self.gate.close(Closing("child_run_unavailable", f"child {errand.child_id} did not record how it stopped"))
+        return said
+
+    def _ended(self, errand: Errand, known: DelegationState, child: RunState) -> list[Saying]:
+        result, told = _result(child), delegation.terminal
+        reason, spent, below = outcome_now(child).finish_reason, spent_by(child), self.descendants(child)
+        end = told(self.run_id, known, reason=reason, spent=spent, descendants=below, result=result)
+        said: list[Saying] = [] if known.status == "terminal" else [Draft("delegation", end)]
+        answer = self._answer(errand, child, reason)
+        if not answer:
+            return said
+        return [*said, *answer, Draft("delegation", delegation.joined(self.run_id, known, result))]
+
+    def _answer(self, errand: Errand, child: RunState, reason: str) -> list[Payload]:
+        """What the agent is told: the output, or an error that names the child. None when it could not be kept."""
+        if child.state == "completed":
+            return step_events(self.gate, errand.step, (child.agent_end or {}).get("output"))
+        kind = "child_aborted" if reason == "aborted" else "child_failed"
+        value = {"runId": errand.child_id, "reason": reason}
+        error = ErrorAnswer(kind, f"child {errand.child_id} ({errand.agent.name}) ended: {reason}", value)
+        return [inline(errand.step, Answer(value, error), json_text(value))]
+
+    def _paused(self, errand: Errand, known: DelegationState, child: RunState) -> Draft:
+        outcome = outcome_now(child)
+        waiting = delegation.waited_for(child.delegations) if outcome.finish_reason == "child_paused" else None
+        waiting = waiting or {"runId": child.run_id, "reason": outcome.finish_reason}
+        at = "" if waiting["runId"] == child.run_id else f", for {waiting['runId']}: {waiting['reason']}"
+        self.gate.close(Closing("child_paused", f"child {child.run_id} is paused: {outcome.finish_reason}{at}"))
+        fact = delegation.paused(
+            self.run_id, known, reason=outcome.finish_reason, waiting=waiting, spent=spent_by(child),
+            descendants=self.descendants(child), result=_result(child),
+        )  # fmt: skip
+        return Draft("delegation", fact)
+
+    def descendants(self, state: RunState) -> int:
+        """How many runs there are below a run, as far as their journals can be read."""
+        count = 0
+        for known in state.delegations.values():
+            try:
+                count += 1 + self.descendants(self.reader.see(known.child_id).state)
+            except ClewError:
+                count += 1
+        return count
+
+    # What the agent hears.
+
+    def replayed(self, errand: Errand) -> bool:
+        """Is its answer recorded? Then it is told again, and that the agent heard of it is written behind it."""
+        if self.state.steps.get(errand.step) is None:
+            return False
+        known = self.state.delegations[errand.step]
+        if known.status == "terminal":
+            fact = delegation.joined(self.run_id, known, delegation.result_of(known.outcome))
+            self.journal.riders.append(Draft("delegation", fact))
+        return True
+
+    def told(self, errand: Errand) -> Any:
+        """The answer by its record, the same way live and replayed.
+
+        Raises:
+            ToolError: it is an error. Stop: there is none, and the gate has closed.
+        """
+        ref = self.state.steps.get(errand.step)
+        if ref is None:
+            self.gate.check_open()
+            raise AssertionError("a child that stopped without an answer has closed its parent's gate")
+        answer = self.gate.read_answer(ref)
+        if answer.error is None:
+            return answer.value
+        raise ToolError(
+            answer.error.message,
+            code="child_run_failed",
+            next=f"Look at it with `clew show {errand.child_id}`; this answer is recorded and will be replayed.",
+            kind=answer.error.kind,
+            child=errand.child_id,
+            value=answer.error.value,
+        )
+
+
+def _result(child: RunState) -> Payload:
+    """What is known of a child's work: where its journal ends is the evidence."""
+    outcome = {"failed": "aborted"}.get(child.state, "") if outcome_now(child).finish_reason == "aborted" else ""
+    calls = child.calls.values()
+    changes = [
+        {"stepId": call.step_id, "tool": call.tool}
+        for call in calls
+        if call.status == "committed" and call.capability is not None and call.capability.effect == "workspace"
+    ]
+    return delegation.result_of(
+        outcome or child.state,
+        evidence=[{"kind": "journal", "runId": child.run_id, "sequence": child.sequence, "chain": child.chain}],
+        changes=changes,
+        risks=[effect_row(call) for call in child.unsettled()],
+    )
+
+
+def _of(errand: Errand, fault: ClewError) -> str:
+    return f"child {errand.child_id}: {fault.message} [{fault.code}]; {fault.next}"
+
+
+def _conflict(run_id: str, step: str, known: DelegationState) -> Refused:
+    return Refused(
+        f"step {step!r} of run {run_id!r} delegated to {known.agent!r} as child {known.child_id!r}, with another input",
+        code="delegation_conflict",
+        next="Make the agent ask for the same child in the same place again, then resume the run.",
+        run=run_id,
+        child=known.child_id,
+        step=step,
+    )
+
+
+def _taken(run_id: str, child_id: str, step: str) -> Refused:
+    return Refused(
+        f"child id {child_id!r} is taken in run {run_id!r}, by {step}",
+        code="delegation_conflict",
+        next="Give each child an id of its own, or leave run_id out.",
+        run=run_id,
+        child=child_id,
+        step=step,
+    )
+
+
+def _too_many(code: str, run_id: str, what: str, limit: int) -> Refused:
+    return Refused(
+        f"run {run_id!r} cannot delegate now: {what}",
+        code=code,
+        next="Wait for a child to end, or let this agent do the work itself.",
+        run=run_id,
+        limit=limit,
+    )
+
+
+def _identity(errand: Errand, why: str) -> Refused:
+    return Refused(
+        f"run {errand.child_id!r} is not the child of step {errand.step!r}: {why}",
+        code="child_run_identity_mismatch",
+        next=f"Look at it with `clew show {errand.child_id}`; give the child another id.",
+        child=errand.child_id,
+        step=errand.step,
+    )
+
+
+def _lost(errand: Errand) -> Corrupt:
+    return Corrupt(
+        f"child {errand.child_id!r} was born, and its journal is not there any more",
+        code="child_run_unavailable",
+        next="Bring its journal back from a copy; it is never born a second time.",
+        child=errand.child_id,
+    )

@@ -59,6 +59,19 @@ REASONS: Final = {
     "interrupted": Advice("by Ctrl-C", _RESUME),
     "terminated": Advice("by SIGTERM", _RESUME),
     "process_interrupted": Advice("its process was interrupted", _RESUME),
+    "child_paused": Advice("a child run waits", _RESUME),
+    "child_held": Advice("a child run is held by another process", _RESUME),
+    "child_run_unavailable": Advice("a child run cannot go on", "clew show {run}  names it and says why"),
+    "child_run_not_quiescent": Advice(
+        "a child run was told to end and did not", "see that it ends (clew ls), then clew resume {run}"
+    ),
+    "child_run_identity_mismatch": Advice(
+        "another run has the id of a child", "give the child another id in the agent, under a new run"
+    ),
+    "delegation_conflict": Advice(
+        "the agent did not delegate again what is recorded",
+        "make it ask for the same child again, then clew resume {run}",
+    ),
     "effect_given_up": Advice("an effect was given up", ""),
     "aborted": Advice("it was aborted", ""),
 }
@@ -89,6 +102,7 @@ WHY: Final = {
     "approval_required": "an approval is wanted",
     "process_alive": "a process of it still lives",
     "effect_given_up": "given up",
+    "child_unfinished": "a child run that the agent did not hear the end of",
 }
 
 
@@ -121,9 +135,21 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
         again = f"clew resume {run}  asks its probe or repeats it, where declared so"
         return [*_settling(row, run), again, *_result_hint(row)]
     reason = str(row.get("reason", ""))
+    child = row.get("child")
+    if shown == "paused" and reason == "child_paused" and child:
+        return _through_the_child(child, run)
     settled = reason in ("unknown_effect", "committed_effect_pending", "result_not_kept")
     known = None if shown == "interrupted" or settled else REASONS.get(reason)
     return [(known.next if known is not None else _RESUME).format(run=run)]
+
+
+def _through_the_child(child: Mapping[str, Any], run: str) -> list[str]:
+    """First what the child waits for, as its own reason asks; its parent takes it along then."""
+    name, reason = str(child.get("runId")), str(child.get("reason"))
+    known = REASONS.get(reason)
+    first = (known.next if known is not None else _RESUME).format(run=name)
+    again = f"clew resume {run}"
+    return [again] if first == _RESUME.format(run=name) else [first, f"{again}  once that is done"]
 
 
 def _about_the_owner(row: Mapping[str, Any], run: str) -> list[str]:

@@ -76,7 +76,8 @@ HONEST = {
 @pytest.mark.parametrize("face", ["async", "plain"])
 def test_a_tree_that_is_killed_again_and_again_pays_everything_once(tmp_path: Path, face: str) -> None:
     """Half of a hundred deaths a face: whoever comes next adopts what was left, and starts nothing again."""
-    chance, killed, reports = random.Random(face), 0, []
+    chance, killed = random.Random(face), 0
+    reports: list[dict[str, Any]] = []
     while killed < KILLS:
         tree = Tree(tmp_path / f"tree-{len(reports)}", face, chance)
         while not tree.ended():

@@ -49,8 +49,8 @@ def raiser(face: str) -> clew.Agent:
     """An agent that raises."""
 
     def script(run: Any) -> Any:
+        yield from ()
         raise ValueError("nothing to do")
-        yield
 
     return agent_of(face, script)
 
@@ -272,7 +272,7 @@ def test_four_children_are_active_at_once() -> None:
     """#245: 4 active; #246: the fifth gets `child_run_concurrency_limit`."""
     scene = Forest()
 
-    async def agent(run: clew.Run, prompt: str) -> list[str]:
+    async def agent(run: clew.Run, prompt: str) -> list[Any]:
         async def wait(child: clew.Run, prompt: str) -> str:
             await gathered.wait()
             return "done"
@@ -437,7 +437,7 @@ def test_two_at_once_cannot_have_one_id() -> None:
     """Neither is recorded when the other asks: the promise counts."""
     scene = Forest()
 
-    async def agent(run: clew.Run, prompt: str) -> list[str]:
+    async def agent(run: clew.Run, prompt: str) -> list[Any]:
         told = await asyncio.gather(*(run.child(leaf, 1, run_id="kid") for _ in range(2)), return_exceptions=True)
         return [each.code if isinstance(each, clew.ClewError) else each for each in told]
 

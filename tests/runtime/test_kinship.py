@@ -1,7 +1,7 @@
 """Deaths at every append of a parent and its children: what is left is adopted, and nothing happens twice."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import suppress
 from typing import Any
 
@@ -108,11 +108,11 @@ def worker_of(face: str, body: Any, pay: Any) -> clew.Agent:
     return clew.Agent(plain if face == "plain" else awaiting, name="worker", tools=[pay])
 
 
-def drive(steps: Iterator[Any]) -> Any:
+def drive(steps: Generator[Any, Any, Any]) -> Any:
     made = None
     while True:
         try:
-            made = steps.send(made)  # type: ignore[attr-defined]  # a generator
+            made = steps.send(made)
         except StopIteration as end:
             return end.value
 

@@ -81,7 +81,7 @@ def test_a_child_that_cannot_be_read_is_named() -> None:
     store = MemoryRunStore()
     home = clew.Home(".clew", takeover="proven", store=store)
     home.run_sync(done, run_id=CHILD, signals=False)
-    store._journals[CHILD].data = b"{}\n" + store._journals[CHILD].data
+    store._journals[CHILD].data[:1] = b"{}\n{"
 
     assert [CHILD] == list(not_ended(store, RUNNING))
 

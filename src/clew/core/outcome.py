@@ -25,8 +25,6 @@ EXIT_BY_REASON: Final = {
     "delegation_conflict": 22,
     "child_held": 21,
     "child_run_unavailable": 21,
-    "child_run_not_quiescent": 21,
-    "child_run_identity_mismatch": 22,
     "pause_requested": 23,
     "interrupted": 130,
     "terminated": 143,

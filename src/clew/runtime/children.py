@@ -186,7 +186,7 @@ class Children(Kinship):
     def _running(self, errand: Errand) -> list[Draft]:
         """That its agent is about to be called, and that it was born where that was not said yet."""
         known = self.state.delegations[errand.step]
-        runs = Draft("delegation", delegation.running(self.run_id, known, self.allocation(errand)))
+        runs = Draft("delegation", delegation.running(self.run_id, known, self.purse.allocation(errand.step)))
         return [*self._born(known), runs]
 
     def _born(self, known: DelegationState) -> list[Draft]:

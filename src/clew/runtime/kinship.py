@@ -25,7 +25,7 @@ import msgspec
 from clew.core import delegation
 from clew.core.answers import Answer, ErrorAnswer, inline, json_text
 from clew.core.budget import RunBudget
-from clew.core.carving import BESIDE, SPENT, carve, lent, limits_json, limits_of, spent_by
+from clew.core.carving import limits_json, limits_of, spent_by
 from clew.core.compose import Saying
 from clew.core.delegation import ACTIVE, DEPTH, DESCENDANTS, DelegationState
 from clew.core.ids import check_id, same_id
@@ -39,6 +39,7 @@ from clew.runtime.gate import Gate
 from clew.runtime.heirs import Heir
 from clew.runtime.nursery import Wish
 from clew.runtime.opening import HomeParts, Opening, Wanted, as_recorded, input_fingerprint, reopen_run, start_run
+from clew.runtime.purse import Purse
 from clew.runtime.reader import Reader
 from clew.runtime.turns import step_events
 
@@ -77,10 +78,9 @@ class Kinship:
         self.journal = gate.journal
         self.tree = tree
         self.reader = Reader(place.store, place.blobs, place.clock)
-        self._granted: dict[str, RunBudget] = {}
+        self.purse = Purse(gate)
         self._coming: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._account()
 
     @property
     def state(self) -> RunState:
@@ -151,8 +151,7 @@ class Kinship:
         finally:
             with self._lock:
                 del self._coming[errand.step]
-                self._granted.pop(errand.step, None)
-                self._account()
+            self.purse.settle(errand.step)
 
     def _check_new(self, errand: Errand) -> None:
         taken = {known.child_id: known.step_id for known in self.state.delegations.values()}
@@ -187,37 +186,6 @@ class Kinship:
         )
         return Draft("delegation", fact)
 
-    # Its limits.
-
-    def _account(self) -> None:
-        """What children have used or keep counts against this run's own limits."""
-        others = [known for step, known in self.state.delegations.items() if step not in self._granted]
-        kept = {name: sum(getattr(given, name) or 0 for given in self._granted.values()) for name in SPENT}
-        self.gate.lent = {name: lent(others, name) + kept[name] for name in SPENT if name not in BESIDE}
-
-    def _grant(self, errand: Errand, before: RunState | None) -> RunBudget:
-        """The child's limits for its next leg, kept for it from now on."""
-        with self._lock:
-            own = {name: of(self.state) or 0 for name, of in SPENT.items()}
-            own["max_calls"] = self.gate.calls_spent() - int(self.gate.lent.get("max_calls", 0))
-            own["run_timeout_s"] = self.gate.active_s()
-            others = [
-                known for step, known in self.state.delegations.items() if step not in {*self._granted, errand.step}
-            ]
-            kept = {step: given for step, given in self._granted.items() if step != errand.step}
-            for name in SPENT:
-                if name not in BESIDE:
-                    own[name] += lent(others, name) + sum(getattr(given, name) or 0 for given in kept.values())
-            earlier = {name: SPENT[name](before) or 0 for name in BESIDE} if before is not None else {}
-            granted = carve(errand.asked, self.gate.budget, own, earlier)
-            self._granted[errand.step] = granted
-            self._account()
-            return granted
-
-    def allocation(self, errand: Errand) -> Payload:
-        """The limits of its leg, as a fact carries them."""
-        return limits_json(self._granted[errand.step])
-
     # Birth and adoption.
 
     def open(self, errand: Errand) -> Opening | Closing:
@@ -226,9 +194,6 @@ class Kinship:
             return self._open(errand)
         except Held as fault:
             return Closing("child_held", _of(errand, fault))
-        except Refused as fault:
-            code = "child_run_identity_mismatch" if fault.code == "child_run_identity_mismatch" else ""
-            return Closing(code or "child_run_unavailable", _of(errand, fault))
         except ClewError as fault:
             return Closing("child_run_unavailable", _of(errand, fault))
 
@@ -243,11 +208,11 @@ class Kinship:
         self._recognise(errand, before)
         if before.finish is not None:
             return Opening(before)
-        wanted = Wanted(budget=self._grant(errand, before))
+        wanted = Wanted(budget=self.purse.grant(errand.step, errand.asked, before))
         return reopen_run(self.place, errand.agent, errand.child_id, wanted)
 
     def _bear(self, errand: Errand) -> Opening:
-        granted = self._grant(errand, None)
+        granted = self.purse.grant(errand.step, errand.asked, None)
         parent = {**self._mine(errand), "depth": self.depth + 1, "policies": list(errand.agent.policies)}
         return start_run(
             self.place, errand.agent, errand.prompt, run_id=errand.child_id, budget=granted, parent=parent

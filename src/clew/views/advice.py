@@ -65,9 +65,6 @@ REASONS: Final = {
     "child_run_not_quiescent": Advice(
         "a child run was told to end and did not", "see that it ends (clew ls), then clew resume {run}"
     ),
-    "child_run_identity_mismatch": Advice(
-        "another run has the id of a child", "give the child another id in the agent, under a new run"
-    ),
     "delegation_conflict": Advice(
         "the agent did not delegate again what is recorded",
         "make it ask for the same child again, then clew resume {run}",

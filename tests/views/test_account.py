@@ -129,3 +129,21 @@ def test_each_extension_is_a_line_with_what_it_denied_and_what_went_wrong() -> N
         "  told     guard 1.0: 6 times, 3 denied, 2 too late; last error: no answer within 1 s",
         "           watch 1.0: 1 time, 1 failed; last error: OSError: no",
     ] == [line for line in lines if "1.0" in line]
+
+
+def test_a_page_lists_children_and_the_parent() -> None:
+    """What belongs together is found from either end."""
+    child = {"stepId": "child-1", "runId": "kid-1", "agent": "worker"}
+    children = [
+        {**child, "status": "joined", "outcome": "completed", "reason": "completed"},
+        {**child, "status": "paused", "outcome": "paused", "reason": "pause_requested"},
+        {**child, "status": "cancel_requested", "outcome": None, "reason": None},
+    ]
+    lines = page(snapshot(children=children, parent={"runId": "top", "stepId": "child-2"}))
+
+    assert [
+        "  children child-1  kid-1 (worker): completed",
+        "           child-1  kid-1 (worker): paused, on request (pause_requested)",
+        "           child-1  kid-1 (worker): cancel requested",
+        "  parent   top, step child-2; it takes this run along",
+    ] == [line for line in lines if "kid-1" in line or "top" in line]

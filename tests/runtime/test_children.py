@@ -1,6 +1,8 @@
 """A run that delegates: its child is a run of its own, and nobody goes on past it before its end is recorded."""
 
 import asyncio
+import os
+import signal
 import threading
 from typing import Any
 
@@ -625,3 +627,26 @@ def test_a_child_inside_of_a_step_has_its_path() -> None:
     start(scene.home(), agent)
 
     assert ["plan-1.child-1"] == list(scene.state.delegations)
+
+
+@pytest.mark.parametrize("above", FACES)
+@pytest.mark.parametrize("below", FACES)
+@pytest.mark.parametrize(("presses", "state", "reason"), [(1, "paused", "interrupted"), (2, "failed", "aborted")])
+def test_ctrl_c_closes_both_gates(above: str, below: str, presses: int, state: str, reason: str) -> None:
+    """Once pauses the tree at its next safe points, twice ends it; neither tears a record."""
+    scene = Forest()
+
+    heard = threading.Event()
+
+    def press() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        # Two that come at once are one.
+        if heard.wait(60) and presses == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            heard.clear()
+
+    agent = boss(above, (endless(scene, below, press), {"run_id": "kid"}))
+    result = scene.home().run_sync(agent, "go", run_id=RUN, signals=True, notice=lambda words: heard.set())
+    row = row_of(scene, "kid")
+
+    assert (state, reason, state, reason) == (result.operation.state, result.reason, row["state"], row["reason"])

@@ -163,3 +163,45 @@ def test_a_second_death_at_any_append_is_survived_too(face: str) -> None:
             reports[first, second] = family.see_through()
 
     assert {} == {strikes: report for strikes, report in reports.items() if report != HONEST}
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+@pytest.mark.parametrize("face", FACES)
+def test_an_end_that_was_half_told_is_told_whole(face: str, lines: int) -> None:
+    """Its end was read, or its answer written too, and nobody heard: the rest is written, no agent called again."""
+    whole = CrashPoint()
+    Family(face).live(whole)
+    joins = [
+        (number, batch.data.splitlines(keepends=True))
+        for number, batch in enumerate(whole.appends, 1)
+        if any(record.payload.get("type") == "parent_joined" for record in batch.records)
+    ]
+    reports = []
+    for number, told in joins:
+        family = Family(face)
+        family.strike(number, sum(map(len, told[:lines])))
+        reports.append((family.see_through(), len(family.asked)))
+
+    assert [(HONEST, 2)] * 3 == reports
+
+
+@pytest.mark.parametrize("prompt", ["x", "y"])
+def test_a_run_that_took_a_childs_id_meanwhile_is_not_adopted(prompt: str) -> None:
+    """Promise 2: its intent was recorded, somebody else was faster with the id; that run is nobody's child."""
+    scene = Forest()
+
+    def other(run: clew.SyncRun, prompt: Any) -> str:
+        return "not for you"
+
+    def top(run: clew.SyncRun, prompt: Any) -> Any:
+        return run.child(other, "x", run_id="kid")
+
+    with suppress(Crash, clew.Storage):
+        scene.run(top, point=CrashPoint(1))
+    scene.die()
+    scene.home().run_sync(other, prompt, run_id="kid", signals=False)
+    result = scene.resume(top)
+
+    assert ("child_run_unavailable", None, True) == (
+        result.reason, result.output, "child_run_identity_mismatch" in scene.home().reader.row(RUN)["message"],
+    )  # fmt: skip

@@ -18,6 +18,7 @@ from clew.core.needs import Closing
 from clew.core.records import Draft
 from clew.core.state import RunState
 from clew.errors import ClewError, Stop
+from clew.runtime.commanding import abort_run
 from clew.runtime.control import POLL_S
 from clew.runtime.drivers import CALLED_OFF
 from clew.runtime.gate import Gate
@@ -28,7 +29,9 @@ from clew.runtime.looping import live_async
 from clew.runtime.nursery import Wish
 from clew.runtime.opening import HomeParts, Opening
 from clew.runtime.orders import Orders
+from clew.runtime.orphans import end_children
 from clew.runtime.pool import aside, let_go
+from clew.runtime.reviewing import Said
 
 QUIET_S: Final = 5.0
 """So long a child that was told to end is waited for (contract #247)."""
@@ -60,9 +63,13 @@ class Children(Kinship):
         """
         errand = self.errand(step_id, wish)
         met: BaseException | None = None
-        if not self.replayed(errand):
+        left = self.unheard(errand)
+        if left is None:
             with self.counted(errand), self.gate.flight():
                 met = await self._see_async(errand)
+        elif left:
+            with self.gate.flight():
+                met = await self.journal.append_from_loop(left)
         if met is not None:
             raise met
         return self.told(errand)
@@ -129,13 +136,17 @@ class Children(Kinship):
     def raise_sync(self, step_id: str, wish: Wish) -> Any:
         """See a child to its end, blocking; as `raise_async`. Ctrl-C does not strike here: it closes both gates."""
         errand = self.errand(step_id, wish)
-        if not self.replayed(errand):
+        left = self.unheard(errand)
+        if left is None:
             struck, self.gate.interruptible = self.gate.interruptible, False
             try:
                 with self.counted(errand), self.gate.flight():
                     self._see_sync(errand)
             finally:
                 self.gate.interruptible = struck
+        elif left:
+            with self.gate.flight():
+                self.journal.append(left)
         return self.told(errand)
 
     def _see_sync(self, errand: Errand) -> None:
@@ -168,6 +179,17 @@ class Children(Kinship):
                 self._not_quiescent(errand, cancel)
                 return None
         return self._grown(child, thread.fault)
+
+    def end_all(self) -> dict[str, str]:
+        """End the children that stand still; one that was told to end and has not is named already."""
+        said = Said("clew", f"its parent {self.run_id} is aborted: {self.gate.aborting}")
+        outliving = self.gate.outliving
+
+        def end(child_id: str) -> None:
+            if child_id not in outliving:
+                abort_run(self.place, child_id, said)
+
+        return end_children(self.state, end)
 
     # What both do.
 

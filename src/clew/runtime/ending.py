@@ -59,6 +59,12 @@ def end_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     return _stopped(gate, reason, detail, policy)
 
 
+def end_family(gate: Gate) -> None:
+    """Before an aborted run ends: its children that stand still are ended as well, or named. Blocking."""
+    if gate.aborting and gate.fault is None and gate.nursery is not None:
+        gate.outliving |= gate.nursery.end_all()
+
+
 def _returned(ended: Ended) -> bool:
     return ended.fault is None and not ended.left_behind
 

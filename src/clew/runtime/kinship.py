@@ -288,15 +288,14 @@ class Kinship:
 
     # What the agent hears.
 
-    def replayed(self, errand: Errand) -> bool:
-        """Is its answer recorded? Then it is told again, and that the agent heard of it is written behind it."""
+    def unheard(self, errand: Errand) -> list[Draft] | None:
+        """What belongs behind a recorded answer that a death cut off; None when there is no answer yet."""
         if self.state.steps.get(errand.step) is None:
-            return False
+            return None
         known = self.state.delegations[errand.step]
-        if known.status == "terminal":
-            fact = delegation.joined(self.run_id, known, delegation.result_of(known.outcome))
-            self.journal.riders.append(Draft("delegation", fact))
-        return True
+        if known.status == "joined":
+            return []
+        return [Draft("delegation", delegation.joined(self.run_id, known, delegation.result_of(known.outcome)))]
 
     def told(self, errand: Errand) -> Any:
         """The answer by its record, the same way live and replayed.

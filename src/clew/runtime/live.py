@@ -14,7 +14,7 @@ from clew.core.state import RunState
 from clew.errors import ClewError, Refused
 from clew.runtime.control import POLL_S, Control, handlers, reject_rest
 from clew.runtime.drivers import drive_sync
-from clew.runtime.ending import Ended, Policy, broken, end_sayings, late_returns, publish
+from clew.runtime.ending import Ended, Policy, broken, end_family, end_sayings, late_returns, publish
 from clew.runtime.gate import Gate
 from clew.runtime.orders import Orders
 from clew.runtime.place import HERE, Place
@@ -153,6 +153,7 @@ def _end_sync(gate: Gate, control: Control, ended: Ended, policy: Policy) -> Non
     gate.agent_fault = ended.fault
     drive_sync(gate, NOBODY, late_returns(gate))
     _steer_sync(gate, control)
+    end_family(gate)
     try:
         _last_sync(gate, end_sayings(gate, ended, policy))
     except Refused as fault:

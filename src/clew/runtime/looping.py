@@ -11,7 +11,7 @@ from clew.core.resume import ResumePlan
 from clew.errors import ClewError, Refused
 from clew.runtime.control import POLL_S, Control, handlers, request_abort, wake
 from clew.runtime.drivers import drive_async
-from clew.runtime.ending import Ended, Policy, end_sayings, late_returns
+from clew.runtime.ending import Ended, Policy, end_family, end_sayings, late_returns
 from clew.runtime.gate import Gate
 from clew.runtime.live import NOBODY, LegEnd, Park, ended_leg, leave, live_sync, opened, settled, take_in, too_much
 from clew.runtime.orders import Orders
@@ -190,6 +190,9 @@ async def _end_async(gate: Gate, control: Control, ended: Ended, policy: Policy)
     gate.agent_fault = ended.fault
     _, met = await drive_async(gate, NOBODY, late_returns(gate))
     struck = await _steer_async(gate, control)
+    if gate.aborting:
+        _, late = await aside(lambda: end_family(gate))
+        struck = struck or late
     try:
         late = await _last_async(gate, end_sayings(gate, ended, policy))
     except Refused as fault:

@@ -27,3 +27,7 @@ class Nursery(Protocol):
     def raise_sync(self, step_id: str, wish: Wish) -> Any:
         """The child's output, blocking."""
         ...
+
+    def end_all(self) -> dict[str, str]:
+        """End the children that stand still, for this run is aborted; those that could not be, in words. Blocking."""
+        ...

@@ -14,6 +14,7 @@ from clew.core.state import RunState
 from clew.runtime.drivers import Walking
 from clew.runtime.gate import Gate
 from clew.runtime.living import not_over
+from clew.runtime.orphans import not_ended
 from clew.runtime.recovery import fail_sayings, unfinished_business
 from clew.runtime.tickets import Ticket, facts_of, recorded_walk
 
@@ -107,6 +108,7 @@ def after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:
         return fail_sayings("effect_given_up")
     if gate.aborting:
         alive = not_over(gate.processes, gate.journal.state.unsettled(), gate.redactor)
+        alive |= not_ended(gate.store, gate.journal.state)
         return [Move("REQUEST_ABORT", gate.aborting), *fail_sayings("aborted", alive)]
     if gate.closing is not None:
         error = {"code": gate.closing.reason, "message": gate.closing.detail}

@@ -191,8 +191,8 @@ async def _end_async(gate: Gate, control: Control, ended: Ended, policy: Policy)
     _, met = await drive_async(gate, NOBODY, late_returns(gate))
     struck = await _steer_async(gate, control)
     if gate.aborting:
-        _, late = await aside(lambda: end_family(gate))
-        struck = struck or late
+        _, cut = await aside(lambda: end_family(gate))
+        struck = struck or cut
     try:
         late = await _last_async(gate, end_sayings(gate, ended, policy))
     except Refused as fault:

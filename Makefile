@@ -9,6 +9,7 @@ BENCH := .venv-bench/bin
 
 demo: $(READY)
 	$(BIN)/python examples/orders/demo.py
+	$(BIN)/python examples/loop_fix/demo.py
 
 test: cover
 	$(BIN)/pytest -n 2 -m "not journeys and not crash" --ignore=tests/core
@@ -37,6 +38,7 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	cd examples/orders && ../../$(BIN)/mypy --config-file= --strict agent.py bank.py demo.py
+	cd examples/loop_fix && ../../$(BIN)/mypy --config-file= --strict fix.py model.py demo.py
 
 format: $(READY)
 	$(BIN)/ruff format

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "cli.md"
 CLI = ROOT / "src" / "clew" / "cli"
+SOURCES = ("app", "deciding", "screen", "limits")
 
 HEAD = """\
 # The command
@@ -43,16 +44,26 @@ CODES = """\
 """
 
 
-def page(app: str, screen: str) -> str:
-    """The whole of `docs/cli.md` from the text of `app.py` and of `screen.py`."""
-    functions = [node for node in ast.parse(app).body if isinstance(node, ast.FunctionDef) and node.decorator_list]
+def page(commands: str, screen: str, limits: str) -> str:
+    """The whole of `docs/cli.md` from the text of the commands, of `screen.py` and of `limits.py`."""
+    nodes = ast.parse(commands).body
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.decorator_list]
+    functions.sort(key=_place)
+    limited = ["## Limits of `clew run` and `clew resume`", "", *_table(_fields(ast.parse(limits), "Limits")), ""]
     everywhere = ["## Options of every command", "", *_table(_fields(ast.parse(screen)))]
-    return "\n".join([HEAD, *map(_section, functions), *everywhere, "", CODES])
+    return "\n".join([HEAD, *map(_section, functions), *limited, *everywhere, "", CODES])
 
 
 def read() -> str:
     """The page as the source is now."""
-    return page((CLI / "app.py").read_text("utf-8"), (CLI / "screen.py").read_text("utf-8"))
+    app, deciding, screen, limits = ((CLI / f"{name}.py").read_text("utf-8") for name in SOURCES)
+    return page(f"{app}\n{deciding}", screen, limits)
+
+
+def _place(function: ast.FunctionDef) -> float:
+    """Where the help lists a command."""
+    words = (word for made in function.decorator_list if isinstance(made, ast.Call) for word in made.keywords)
+    return next(float(ast.literal_eval(word.value)) for word in words if word.arg == "sort_key")
 
 
 def _section(function: ast.FunctionDef) -> str:
@@ -69,7 +80,7 @@ def _names(function: ast.FunctionDef) -> dict[str, str]:
     """How each parameter is typed on the command line."""
     given = function.args
     names = {each.arg: _named(each.annotation) or each.arg.upper() for each in given.posonlyargs}
-    options = [each for each in given.kwonlyargs if each.arg != "options"]
+    options = [each for each in given.kwonlyargs if each.arg not in ("options", "limits")]
     return names | {each.arg: _named(each.annotation) or f"--{each.arg.replace('_', '-')}" for each in options}
 
 
@@ -94,9 +105,9 @@ def _usage(function: ast.FunctionDef) -> str:
     return " ".join(["clew", function.name, *words, *(f"{names[each]} {each.upper()}" for each in needed), "[OPTIONS]"])
 
 
-def _fields(screen: ast.Module) -> list[tuple[str, str]]:
-    """The options of every command: the fields of `Options`, each with the text below it."""
-    options = next(node for node in screen.body if isinstance(node, ast.ClassDef) and node.name == "Options")
+def _fields(module: ast.Module, name: str = "Options") -> list[tuple[str, str]]:
+    """Options that several commands take: the fields of a class, each with the text below it."""
+    options = next(node for node in module.body if isinstance(node, ast.ClassDef) and node.name == name)
     pairs = zip(options.body, options.body[1:], strict=False)
     return [
         (_named(field.annotation) or f"--{ast.unparse(field.target).replace('_', '-')}", ast.literal_eval(text.value))

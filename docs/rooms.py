@@ -21,6 +21,7 @@ ROOMS = {
     "runtime": "the living run; it is given its stores, and only `home` names them",
     "toolkit": "tools that are ready to use",
     "integrations": "one file for each outside framework, imported by whoever uses it",
+    "loop": "plan, execute, verify, repair: above the runtime, which knows nothing of it",
     "testing": "for others' tests: kits that every store and every agent can be put to",
     "cli": "the command",
 }

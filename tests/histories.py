@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from clew.core import events
+from clew.core import approvals, events
 from clew.core.answers import Answer, ErrorAnswer, inline, json_text
 from clew.core.book import Book
 from clew.core.canon import fingerprint
@@ -122,18 +122,15 @@ def review(call: CallFacts, outcome: Any, attempt: int = 1, **changes: Any) -> E
     return events.effect_review(**{**said, **changes})
 
 
-def approval(call: CallFacts, name: str = "a1") -> Event:
+def approval(call: CallFacts, name: str = "a1", **how: Any) -> Event:
     """A question to a person, before the call is recorded."""
-    return {
-        "type": "approval_required", "approvalId": name, "runId": call.run_id, "agent": "main", "tool": call.tool,
-        "args": {}, "argumentsFingerprint": call.fingerprint, "callId": call.call_id, "stepId": call.step_id,
-        "idempotencyKey": call.key,
-    }  # fmt: skip
+    return {**approvals.approval_required(call, arguments(int(call.call_id[1:])), **how), "approvalId": name}
 
 
-def decided(name: str = "a1", decision: str = "allow") -> Event:
+def decided(name: str = "a1", decision: str = "allow", **changes: Any) -> Event:
     """A person's decision."""
-    return {"type": "approval_resolved", "approvalId": name, "runId": RUN, "decision": decision}
+    said = {"source": "operator", "by": "ann", "reason": "looked", "at": format_ms(BORN_MS)}
+    return {"type": "approval_resolved", "approvalId": name, "runId": RUN, "decision": decision, **said, **changes}
 
 
 def paused(reason: str = "pause_requested") -> list[Saying]:

@@ -6,12 +6,15 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from clew.core import events
+from clew.core.abort import aborting, admitted
 from clew.core.calls import CallState
 from clew.core.compose import Move, Saying
 from clew.core.extensions import extension_lifecycle
-from clew.core.records import Record
+from clew.core.loops import read_snapshot
+from clew.core.records import Draft, Record
 from clew.core.state import RunState
 from clew.core.times import parse_ms
+from clew.loop.machine import EventKind, LoopConfig, LoopEvent, begin, step
 from tests.histories import (
     CHARGE,
     EDIT,
@@ -99,7 +102,9 @@ def deeds(state: RunState) -> Iterator[Deed]:
     if leg is None:
         return
     for call in state.unanswered():
-        yield from _about(state, call)
+        for name, said in _about(state, call):
+            # What comes too late is counted in memory alone until the finish tells of it.
+            yield name, admitted(state, said)[0] if aborting(state) else said
     if leg.purpose == "settle":
         yield "leg ends", [events.leg_ended(leg.number)]
     elif state.state == "running":
@@ -132,6 +137,7 @@ def _running(state: RunState) -> Iterator[Deed]:
     yield "looks and sees", [*proposed(look), told(look, 1), events.tool_result(look, is_error=False)]
     yield from _asking(state, number)
     yield from _turns(state)
+    yield from _looping(state)
     yield "step", [events.step_output(f"plan-{len(state.steps) + 1}", "1")]
     yield "an extension is told", [extension_lifecycle("guard", "1.0", "before-model", "succeeded", 1)]
     yield "pauses", paused()
@@ -162,6 +168,18 @@ def _turns(state: RunState) -> Iterator[Deed]:
     yield "turn begins again", [events.agent_start(turn, "f" * 64)]
     yield "turn answers", [events.step_output(turn, '"hi"'), events.turn_end(turn, None)]
     yield "turn answers, measured", [events.step_output(turn, '"hi"'), events.turn_end(turn, {"tokens": 7})]
+
+
+def _looping(state: RunState) -> Iterator[Deed]:
+    """A loop begins, or goes one phase on; its checks never pass."""
+    at = begin(state.run_id, state.start["configFingerprint"]) if state.loop is None else read_snapshot(state.loop)
+    event = LoopEvent(_ROUND[at.phase])
+    yield f"loop, {at.phase}", [Draft("loop", step(at, event, LoopConfig(max_iterations=99, max_repairs=99)).as_json())]
+
+
+_ROUND: dict[str, EventKind] = {
+    "idle": "START", "executing": "EXECUTED", "verifying": "REJECTED", "repairing": "REPAIRED",
+}  # fmt: skip
 
 
 def _about(state: RunState, known: CallState) -> Iterator[Deed]:

@@ -1,21 +1,27 @@
 """clew: runs of agents with a journal, a plan how they may go on, and a refusal to guess. Every public name."""
 
+from clew.core.approvals import Approve, Reject
 from clew.core.budget import RunBudget
-from clew.core.metrics import RunMetrics, Usage
+from clew.core.evaluation import Check
+from clew.core.metrics import RunMetrics
 from clew.core.operation import DurableOperation
+from clew.core.policy import Ask, Policy, Rule
 from clew.core.receipts import EffectReceipt
 from clew.core.resume import ResumePlan, prepare_run_resume
 from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
 from clew.core.snapshot import RunResult
 from clew.core.state import RunState
+from clew.core.usage import Usage, UsageCount
 from clew.errors import (
     ClewError,
     Corrupt,
     Denied,
     Held,
+    KeyHeld,
     NotCompleted,
     NotFound,
     NothingHappened,
+    NotVerified,
     Refused,
     ResultNotRecorded,
     Stop,
@@ -23,6 +29,8 @@ from clew.errors import (
     ToolError,
     UsageError,
 )
+from clew.loop import LoopController
+from clew.runtime.approvals import ApprovalRequest
 from clew.runtime.extensions import Extension
 from clew.runtime.home import Home
 from clew.runtime.logs import LogContext
@@ -34,8 +42,12 @@ from clew.stores.jsonl import FileRunStore
 
 __all__ = [
     "Agent",
+    "ApprovalRequest",
+    "Approve",
+    "Ask",
     "Call",
     "CannotTell",
+    "Check",
     "ClewError",
     "Corrupt",
     "Denied",
@@ -49,13 +61,19 @@ __all__ = [
     "Happened",
     "Held",
     "Home",
+    "KeyHeld",
     "LogContext",
+    "LoopController",
     "NotCompleted",
     "NotFound",
+    "NotVerified",
     "NothingHappened",
+    "Policy",
     "Refused",
+    "Reject",
     "ResultNotRecorded",
     "ResumePlan",
+    "Rule",
     "Run",
     "RunBudget",
     "RunMetrics",
@@ -69,6 +87,7 @@ __all__ = [
     "ToolError",
     "Turn",
     "Usage",
+    "UsageCount",
     "UsageError",
     "Verdict",
     "agent",

@@ -86,6 +86,10 @@ class Denied(ToolError):
     """The policy said no; nothing was started."""
 
 
+class KeyHeld(ToolError):
+    """Another call has the business key, so this one did not start. `facts["run"]` is the run that has it."""
+
+
 class ResultNotRecorded(ToolError):
     """The effect is settled as happened, but nobody recorded what it returned."""
 
@@ -97,6 +101,12 @@ class NotCompleted(ClewError):
     def exit_code(self) -> int:  # type: ignore[override]  # the state's code, not the family's
         """The exit code of the state the run is in."""
         return int(self.facts.get("exit", 1))
+
+
+class NotVerified(ClewError):
+    """A loop ended without a check that passed; uncaught, it pauses the run as what the agent raised."""
+
+    exit_code = 22
 
 
 class NothingHappened(Exception):

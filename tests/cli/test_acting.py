@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 from collections.abc import Callable
 
@@ -129,7 +130,7 @@ def test_a_dead_run_is_aborted_with_the_proof_and_its_effects_stay_listed(shell:
 
     assert (0, "k3f9x2 is aborted and never goes on\n") == (done.code, done.out)
     assert "process_gone: yes" in done.err
-    assert "pay-1  pay: started, no answer" in done.err
+    assert "pay-1  pay order=1042 cents=4200: started, no answer" in done.err
     assert "FAILED  k3f9x2" in shell("ls").out
 
 
@@ -236,3 +237,55 @@ def test_a_home_that_is_no_copy_is_not_freed(doubtful: Shell) -> None:
     done = doubtful("unlock", "--home", ".clew", "--by", "ann", "--reason", "moved house", "--json")
 
     assert (4, "nothing_to_unlock") == (done.code, done.error["code"])
+
+
+def test_an_abort_lists_every_started_effect_with_its_receipt(shell: Shell) -> None:
+    """C44: "nothing happened" is said only where nothing was started; what was paid is named, with how it stands."""
+    shell.raise_flag("boom")
+    shell("run", "agent.py:settle", "1 2", "--run-id", "paid")
+    shell("settle", "paid", "happened", "--by", "ann", "--reason", "looked", "--result", '{"transfer":"T-1"}')
+    shell.raise_flag("boom")
+    shell("resume", "paid")
+    done = shell("abort", "paid", "--reason", "enough")
+    shell("run", "agent.py:settle", "1", "--run-id", "idle", "--max-calls", "0")
+    idle = shell("abort", "idle")
+
+    assert ["pay-1  pay order=1", "pay-2  pay order=2"] == re.findall(r"pay-\d  pay order=\d", done.err)
+    assert "pay-2  pay order=2 cents=4200: outcome unknown" in done.err
+    assert (True, False) == ("it had started nothing" in idle.err, "it had started nothing" in done.err)
+
+
+def test_an_aborted_run_is_over_at_every_door(shell: Shell) -> None:
+    """C50: nothing goes on by itself at the next start, and nobody can make it go on."""
+    shell.raise_flag("boom")
+    shell("run", "agent.py:settle", "1 2", "--run-id", "over")
+    shell("abort", "over")
+    before = (shell.folder / "payments").read_text()
+    doors = [shell("resume", "over", "--json"), shell("steer", "over", "go on", "--json")]
+    every = shell("resume", "--all")
+
+    assert ["run_already_finished"] * 2 == [door.error["code"] for door in doors]
+    assert ("", before) == (every.out, (shell.folder / "payments").read_text())
+
+
+def test_a_command_under_an_id_of_its_senders_is_done_once(shell: Shell) -> None:
+    """Contract #203, #205: a script that was cut off sends again, and hears what became of the first."""
+    shell.raise_flag("boom")
+    shell("run", "agent.py:settle", "1", "--run-id", "once")
+    told = [shell("abort", "once", "--control-id", "a-1", "--json") for _ in range(2)]
+    other = shell("abort", "once", "--control-id", "a-1", "--reason", "another", "--json")
+
+    assert ["applied", "duplicate"] == [done.json["status"] for done in told]
+    assert "control_conflict" == other.error["code"]
+
+
+def test_a_text_waits_for_a_dead_runs_agent(shell: Shell) -> None:
+    """It is on the record before anybody goes on."""
+    shell.raise_flag("die")
+    shell("run", "agent.py:settle", "1042", "--run-id", "k3f9x2")
+    done = shell("steer", "k3f", "skip 1043", "--by", "ann")
+    empty = shell("steer", "k3f", " ", "--json")
+
+    assert (0, "k3f9x2 is told when its agent asks\n") == (done.code, done.out)
+    assert "command steer by ann" in shell("show", "k3f", "--log").out
+    assert (2, "control_invalid") == (empty.code, empty.error["code"])

@@ -9,7 +9,10 @@ from clew.cli.app import app
 from tests.cli.shell import Done, Shell
 
 Typed = Callable[..., Done]
-COMMANDS = ["run", "ls", "show", "resume", "settle", "pause", "abort", "verify", "unlock", "doctor"]
+COMMANDS = [
+    "run", "ls", "show", "resume", "settle", "approve", "deny", "pause", "steer", "abort", "verify", "unlock", "doctor",
+    "find",
+]  # fmt: skip
 
 
 def test_the_help_names_every_command_in_the_order_of_need(typed: Typed) -> None:

@@ -5,10 +5,15 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.records import Record
+from clew.core.chain import genesis
+from clew.core.codec import encode_append
+from clew.core.events import tool_result
+from clew.core.records import Draft, Record
 from tests.cli.shell import Done, Shell
+from tests.histories import Scribe, completed, facts, read, returned, started
 
 Typed = Callable[..., Done]
+NOW = "2026-11-29T14:00:00.000Z"
 
 
 @clew.tool(effect="external")
@@ -260,3 +265,73 @@ def test_records_come_in_order(home: clew.Home) -> None:
 
     told: list[Any] = [record.sequence for record in found]
     assert list(range(1, len(found) + 1)) == told
+
+
+def contradict(home: clew.Home, run_id: str = "ccc-1") -> None:
+    """A run whose result is told twice: every line is what was written, and they cannot all be true."""
+    scribe, call = Scribe(run_id).born(), facts(1, run_id=run_id)
+    scribe.say(*started(call))
+    scribe.say(*returned(call), tool_result(call, is_error=False))
+    scribe.say(*completed())
+    (home.path / "runs" / f"{run_id}.jsonl").write_bytes(scribe.data)
+
+
+def test_a_deep_look_finds_what_contradicts_itself(home: clew.Home, typed: Typed) -> None:
+    """The chain proves that nobody touched a line, not that its writer was right."""
+    contradict(home)
+    plain, deep = typed("verify", "ccc"), typed("verify", "ccc", "--deep")
+
+    assert ((0, 1), (12, 5)) == ((plain.code, len(plain.out.splitlines())), (deep.code, len(deep.out.splitlines())))
+    assert "pay-1: the result is told twice [I-7: " in deep.out
+    assert "    next: look outside, under its key" in deep.out
+
+
+def test_a_deep_look_as_json_names_line_and_label(home: clew.Home, typed: Typed) -> None:
+    """A monitor acts on members."""
+    contradict(home)
+    one, every = typed("verify", "ccc", "--deep", "--json"), typed("verify", "--deep", "--json")
+
+    found = [(finding["label"], finding["line"], finding["subject"]) for finding in one.json["findings"]]
+    assert (12, [("I-7", 10, "pay-1")], 1) == (one.code, found, one.json["findingCount"])
+    assert (12, [0, 0, 1]) == (every.code, [told["findingCount"] for told in every.json])
+
+
+def test_a_deep_look_at_all_runs_says_which_one_it_is(home: clew.Home, typed: Typed) -> None:
+    """Below its own line, so that nobody looks at the wrong run."""
+    contradict(home)
+    lines = typed("verify", "--deep").out.splitlines()
+
+    assert ["OK", "OK", "CONTRADICTS"] == [line.split()[0] for line in lines[:3]]
+    assert "  1 finding:" == lines[3]
+
+
+def test_a_deep_look_goes_on_where_the_fold_gives_up(home: clew.Home, typed: Typed) -> None:
+    """The first fault stops the fold; whoever must decide wants to know of all."""
+    records = [record for record, _ in read(path_of(home, "aaa-1").read_bytes(), "aaa-1")]
+    records.insert(-1, records[3])
+    said = [Draft(record.kind, record.payload) for record in records]
+    ids = [f"n-{number}" for number in range(len(said))]
+    batch = encode_append("aaa-1", after=0, chain=genesis("aaa-1"), drafts=said, timestamp=NOW, event_ids=ids)
+    path_of(home, "aaa-1").write_bytes(batch.data)
+    (home.path / "runs" / "aaa-1" / "head.json").unlink()
+    one, every = typed("verify", "aaa", "--deep"), typed("verify", "--deep")
+
+    assert (12, 12) == (one.code, every.code)
+    assert "[run_state_corrupt]" in one.err
+    assert all("the step starts a second time [I-4: " in done.out for done in (one, every))
+
+
+def path_of(home: clew.Home, run_id: str) -> Path:
+    return home.path / "runs" / f"{run_id}.jsonl"
+
+
+def test_a_snapshot_says_that_its_journal_contradicts_itself(home: clew.Home, typed: Typed) -> None:
+    """#222: off is `clew verify`; its deep look and the snapshot make the same checks and find the same."""
+    contradict(home)
+    deep, shown = typed("verify", "ccc", "--deep", "--json").json, typed("show", "ccc", "--json").json
+    snapshot = home.result("ccc").snapshot
+
+    assert "findings" not in typed("verify", "ccc", "--json").json
+    assert deep["findings"] == snapshot["integrity"]["findings"] == shown["integrity"]["findings"]
+    assert [] == home.result("aaa").snapshot["integrity"]["findings"]
+    assert "it contradicts itself in 1 place: clew verify --deep" in typed("show", "ccc").out

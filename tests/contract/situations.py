@@ -16,6 +16,7 @@ import signal
 from pathlib import Path
 
 import clew
+import clew.loop
 
 
 def flag(name):
@@ -83,6 +84,19 @@ def settle(run, prompt):
         name, _, order = word.partition(":")
         if name in ("pay", "ask"):
             run.call(pay if name == "pay" else ask, order=order)
+        elif name == "turn":
+            run.turn(lambda request: "yes", order)
+        elif name == "loop":
+            deeds = iter(range(9))
+            clew.loop.loop(
+                run,
+                execute=lambda run, round: next(deeds) if order == "tired" else "the same",
+                repair=lambda run, round: next(deeds) if order == "tired" else "the same",
+                verify=lambda run, round: Path("mended").exists(),
+                config=clew.loop.LoopConfig(max_repeated_action=1, on_exhausted="pause"),
+            )
+        elif name == "buy":
+            run.propose(pay, order=order)
         elif name == "key":
             try:
                 run.call(key)

@@ -5,8 +5,7 @@ import signal
 import subprocess
 
 from tests.contract.hostile import OTHER, RUN
-from tests.contract.situations import Situation, ended, holding, implant, situation
-from tests.histories import Scribe, approval, facts, paused
+from tests.contract.situations import Situation, ended, holding, situation
 
 
 @situation("died in an effect")
@@ -106,9 +105,26 @@ def _(found: Situation) -> Situation:
     return found
 
 
+@situation("its loop used up its rounds")
+def _(found: Situation) -> Situation:
+    return found.run("loop:tired").see()
+
+
+@situation("its loop does the same again and again")
+def _(found: Situation) -> Situation:
+    found.run("loop:same").see()
+    found.between = {0: (found.place.folder / "mended").touch}
+    return found
+
+
 @situation("a limit of calls")
 def _(found: Situation) -> Situation:
     return found.run("pay:1 pay:2", more=("--max-calls", "1")).see()
+
+
+@situation("a limit of tokens or cost, and no usage")
+def _(found: Situation) -> Situation:
+    return found.run("turn:1 pay:1", more=("--max-tokens", "100")).see()
 
 
 @situation("a limit of time")
@@ -138,11 +154,31 @@ def _(found: Situation) -> Situation:
 
 @situation("an approval is wanted")
 def _(found: Situation) -> Situation:
-    scribe = Scribe(RUN).born()
-    scribe.say(approval(facts(1, run_id=RUN)))
-    scribe.say(*paused("approval_required"))
-    implant(found, scribe.data)
+    return found.run("buy:1").see()
+
+
+@situation("approved, not gone on")
+def _(found: Situation) -> Situation:
+    found.run("buy:1")
+    found.look("approve", RUN, "--by", "ann", "--reason", "looked")
+    return found.see()
+
+
+@situation("a person said no")
+def _(found: Situation) -> Situation:
+    found.run("buy:1")
+    found.look("deny", RUN, "--by", "ann", "--reason", "wrong account")
     found.codes.append(found.home.result(RUN).exit_code)
+    return found.see()
+
+
+@situation("the tool of an approval is gone")
+def _(found: Situation) -> Situation:
+    found.run("buy:1")
+    found.look("approve", RUN, "--by", "ann", "--reason", "looked")
+    found.edit_agent("tools=[pay, report", "tools=[report")
+    found.look("resume", RUN)
+    found.between = {0: lambda: found.edit_agent("tools=[report", "tools=[pay, report")}
     return found.see()
 
 

@@ -6,9 +6,10 @@ import subprocess
 
 import clew
 from clew.core.compose import Move
+from clew.core.events import tool_result
 from tests.contract.hostile import RUN, fill, small_disk, stretched
 from tests.contract.situations import Situation, holding, implant, situation
-from tests.histories import Scribe, paused, start
+from tests.histories import Scribe, completed, facts, paused, returned, start, started
 
 # A run that is held.
 
@@ -71,6 +72,17 @@ def _(found: Situation) -> Situation:
     copy = found.place.journal().read_bytes()
     found.place.damage(lambda data: data.replace(b'"order":"1"', b'"order":"77"'))
     found.between = {1: lambda: found.place.replace_journal(RUN, copy)}
+    return found.see()
+
+
+@situation("its journal contradicts itself")
+def _(found: Situation) -> Situation:
+    scribe, call = Scribe(RUN).born(), facts(1, run_id=RUN)
+    scribe.say(*started(call))
+    scribe.say(*returned(call), tool_result(call, is_error=False))
+    scribe.say(*completed())
+    implant(found, scribe.data)
+    found.look("verify", RUN, "--deep")
     return found.see()
 
 

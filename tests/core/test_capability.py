@@ -90,6 +90,14 @@ def test_a_bad_word_gives_the_strictest(effect: str, replay: str, issues: tuple[
     assert (fallback("pay", list(issues)), issues) == (found, found.issues)
 
 
+@pytest.mark.parametrize("effect", ["workspace external", "workspace,network", "process+network", "*"])
+def test_an_effect_over_several_boundaries_gives_the_strictest(effect: str) -> None:
+    """Contract #141: old declarations named several; which of them a start will touch is not known before."""
+    found = resolve("pay", effect, "idempotent")
+
+    assert fallback("pay", ["capability_invalid:effect"]) == found
+
+
 def test_the_fallback_is_the_strictest() -> None:
     """Contract §2.9: the reference refuses a fallback that is anything else."""
     found = fallback("pay", ["capability_invalid:effect"])
@@ -99,7 +107,7 @@ def test_the_fallback_is_the_strictest() -> None:
 
 @given(declared)
 def test_what_can_change_files_has_or_refuses_a_checkpoint(found: Capability) -> None:
-    """Contract §3.J: effect workspace or unknown never stands beside checkpoint none."""
+    """Contract #140: effect workspace or unknown never stands beside checkpoint none, whatever was declared."""
     assert found.effect not in ("workspace", "unknown") or found.checkpoint != "none"
 
 

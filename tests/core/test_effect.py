@@ -26,6 +26,7 @@ from clew.core.needs import (
     End,
     GaveUp,
     Halt,
+    Hold,
     Interrupted,
     Need,
     Now,
@@ -34,6 +35,7 @@ from clew.core.needs import (
     Raised,
     Returned,
     Save,
+    Taken,
     Wait,
 )
 from clew.core.resume import Facts, prepare_run_resume
@@ -125,10 +127,11 @@ class Script:
             Call: (Returned, Raised, Cancelled),
             Probe: (Happened, DidNotHappen, GiveUp, CannotTell),
             Save: (bool,),
+            Hold: (Taken, Cancelled),
         }[type(need)]
         found = next((said for said in self.said if isinstance(said, fits)), None)
         if found is None:
-            return Allow() if isinstance(need, Ask) else True
+            return Allow() if isinstance(need, Ask | Hold) else True
         if not isinstance(found, CannotTell):
             self.said.remove(found)
         return found
@@ -760,3 +763,138 @@ def test_settling_by_a_person_is_the_same_walk() -> None:
 
     assert ([["effect_review", "step_output"]], Answer(7)) == (found.words, found.end)
     assert (True, "operator") == (found.appends[0][0]["resultRecorded"], found.appends[0][0]["source"])
+
+
+# A business key.
+
+KEY = {"sha256": sha256(b"1042").hexdigest(), "text": "1042"}
+TAKEN = Taken("run 'r1' has it", {"run": "r1", "state": "committed"})
+NOT_MINE = Answered(Answer(TAKEN.holder, ErrorAnswer("key_held", "run 'r1' has it", TAKEN.holder)))
+
+
+def keyed(*said: Any, earlier: list[list[Event]] | None = None, capability: Capability = PAY, **options: Any) -> Walked:
+    """A walk of a call with a business key, new or recorded."""
+    scribe, call = Scribe().born(), facts(1, capability)
+    call.business = KEY
+    for append in earlier or []:
+        scribe.say(*append)
+    return drive(Walk(call, arguments(), recorded=earlier is not None, **options), Script(*said), scribe=scribe)
+
+
+def test_a_business_key_is_taken_before_the_start_is_appended() -> None:
+    """Intent before effect: another process must see the claim before anything can have happened."""
+    done = keyed(Returned(1))
+
+    assert [Ask, Hold, Append, Call, Append] == [type(need) for need in done.needs]
+    assert KEY == done.appends[0][0]["businessKey"]
+
+
+def test_a_call_without_a_business_key_asks_for_none() -> None:
+    """A plain call costs what it cost before."""
+    done = walked(Returned(1))
+
+    assert [Ask, Append, Call, Append] == [type(need) for need in done.needs]
+
+
+def test_a_second_attempt_takes_the_key_anew() -> None:
+    """Between two attempts nothing was held: another run may have taken the key."""
+    done = keyed(FAILED, DidNotHappen(), DidNotHappen(), Returned(1), probe=BANK)
+
+    assert [1, 2] == [need.attempt for need in done.needs if isinstance(need, Hold)]
+
+
+def test_a_key_that_another_call_has_is_an_answer_and_nothing_starts() -> None:
+    """Refused is `not_started` (promise 5), and the agent is told who has the key."""
+    done = keyed(TAKEN)
+
+    assert [["tool_call", "capability_resolved", "not_started", *ERROR]] == done.words
+    assert NOT_MINE == done.end
+
+
+def test_an_answer_of_the_holder_is_handed_on_without_a_start() -> None:
+    """The agent is told what happened once, and the journal says that it did not happen here."""
+    done = keyed(Taken("r1 has it", {"run": "r1"}, Answer({"transfer": "T-1"})))
+
+    assert [["tool_call", "capability_resolved", "not_started", *ERROR]] == done.words
+    assert False is done.appends[0][-1]["isError"]
+    assert Answered(Answer({"transfer": "T-1"})) == done.end
+
+
+def test_a_long_answer_of_the_holder_that_cannot_be_kept_closes_the_gate() -> None:
+    """What would not be there at the next resume must not be told now."""
+    done = keyed(Taken("r1 has it", {"run": "r1"}, Answer(LONG)), False)
+
+    assert ([], "result_not_kept") == (done.words, done.end.reason)
+
+
+def starting() -> Taken:
+    return Taken("r1 is about to start", {"run": "r1"}, starting=True)
+
+
+def test_who_is_about_to_start_is_waited_for_and_then_has_the_key() -> None:
+    """In a moment it will have started, or be gone."""
+    done = keyed(*[starting()] * 3, TAKEN)
+
+    assert [0.05] * 3 == [need.seconds for need in done.needs if isinstance(need, Wait)]
+    assert NOT_MINE == done.end
+
+
+def test_who_turns_out_to_be_gone_leaves_the_key() -> None:
+    """It claimed and died before its start."""
+    done = keyed(*[starting()] * 3, Returned(1))
+
+    assert [Ask, *[Hold, Wait] * 3, Hold, Append, Call, Append] == [type(need) for need in done.needs]
+
+
+def test_who_is_about_to_start_for_long_is_named() -> None:
+    """A stopped process must not stop this one."""
+    done = keyed(*[starting()] * 50)
+
+    assert [0.05] * 40 == [need.seconds for need in done.needs if isinstance(need, Wait)]
+    assert "r1 is about to start" == done.end.answer.error.message
+
+
+def test_nobody_is_waited_for_where_nobody_may_wait() -> None:
+    """Who pressed Ctrl-C is heard."""
+    call = facts()
+    call.business = KEY
+    walk = Walk(call, arguments()).run()
+    assert isinstance(next(walk), Ask)
+    assert isinstance(walk.send(Allow()), Hold)
+    assert isinstance(walk.send(starting()), Wait)
+
+    assert isinstance(walk.send(True), Append)
+
+
+def test_a_recorded_call_whose_key_was_lost_meanwhile_is_answered() -> None:
+    """It was settled as not having happened, so another run was free to take the key."""
+    settled = [[*STARTED], [events.effect_receipt(facts(), "unknown")], [review_of(facts(), "did_not_happen")]]
+    done = keyed(TAKEN, earlier=settled, attempt=1)
+
+    assert ([ERROR], NOT_MINE) == (done.words, done.end)
+
+
+def test_an_open_attempt_whose_key_another_call_has_waits_for_a_person() -> None:
+    """It may have happened, so no answer may say that it did not start."""
+    earlier = [[*started_of(CHARGE)], [events.effect_receipt(facts(1, CHARGE), "unknown")]]
+    done = keyed(TAKEN, earlier=earlier, capability=CHARGE, attempt=1, rerun=True)
+
+    assert ([], Closing("unknown_effect", "run 'r1' has it")) == (done.words, done.end)
+
+
+@pytest.mark.parametrize(("rerun", "end"), [(False, Interrupted()), (True, Closing("unknown_effect", "interrupted"))])
+def test_interrupted_while_it_takes_the_key_it_starts_nothing(rerun: bool, end: End) -> None:
+    """Ctrl-C at the claim is no answer, and an attempt that is open stays open."""
+    earlier = [[*started_of(CHARGE)], [events.effect_receipt(facts(1, CHARGE), "unknown")]] if rerun else None
+    options = {"attempt": 1, "rerun": True} if rerun else {}
+    done = keyed(Cancelled(), earlier=earlier, capability=CHARGE, **options)
+
+    assert ([], end) == (done.words, done.end)
+
+
+def started_of(capability: Capability) -> list[Event]:
+    call = facts(1, capability)
+    return [events.tool_call(call, arguments()), events.capability_resolved(call), events.receipt(call, 1, "started")]
+
+
+STARTED = started_of(PAY)

@@ -215,3 +215,8 @@ def test_a_command_carries_what_it_asks_and_why_it_was_refused() -> None:
 def test_a_denial_says_why() -> None:
     """It is the agent's answer."""
     assert {"type": "policy_denied", "agent": "main", "tool": "pay", "reason": "no"} == events.policy_denied(CALL, "no")
+
+
+def test_how_long_an_abort_waited_is_told_in_milliseconds() -> None:
+    """Contract §2.4; W19: in the journal, not to a callback alone."""
+    assert {"type": "quiescence_timeout", "timeoutMs": 5000} == events.quiescence_timeout(5000)

@@ -222,7 +222,7 @@ def test_a_record_outside_of_every_leg_is_refused() -> None:
     assert "outside of every leg" in error.message
 
 
-@pytest.mark.parametrize("kind", ["loop", "checkpoint", "control", "telemetry_consent"])
+@pytest.mark.parametrize("kind", ["checkpoint", "control", "telemetry_consent"])
 def test_kinds_that_clew_never_writes_are_refused_in_its_journals(kind: Any) -> None:
     """Somebody else wrote into the file."""
     error = refused(Scribe().born(), Draft(kind, {}))
@@ -341,6 +341,37 @@ def test_the_time_of_a_settling_leg_does_not_count() -> None:
     scribe.opened("settle")
 
     assert spent == scribe.state.active_ms == 1000
+
+
+def test_the_limits_in_force_are_the_last_that_were_recorded() -> None:
+    """A reader tells under which limits a leg runs; a resume that brings none goes on under those before."""
+    scribe = Scribe()
+    scribe.say(start(limits={"maxCalls": 1}), Move("ACCEPT"), Move("START"))
+    first = scribe.state.limits
+    scribe.say(*paused())
+    scribe.say(resume(2, limits={"maxCalls": 2}))
+    scribe.say(resume(3))
+
+    assert ({"maxCalls": 1}, {"maxCalls": 2}) == (first, refold(scribe.data).limits)
+
+
+@pytest.mark.parametrize("limits", [None, 7, {"maxCalls": "7"}, {"onUnmeasured": "never"}])
+def test_a_resume_whose_limits_cannot_be_read_is_refused(limits: Any) -> None:
+    """None would hold otherwise, and nobody would know."""
+    scribe = Scribe().born()
+    scribe.say(*paused())
+
+    with pytest.raises(Corrupt, match="the limits of the resume cannot be read"):
+        scribe.say(resume(2, limits=limits))
+
+
+@pytest.mark.parametrize("measured", [-1, 1.5, "7", True])
+def test_a_leg_that_ran_for_no_number_is_refused(measured: Any) -> None:
+    """C122: a negative time would be given back to the run's limit."""
+    scribe = Scribe().born()
+
+    with pytest.raises(Corrupt, match="the leg says that it ran for"):
+        scribe.say(Move("PAUSE", "x"), Close("pause", Outcome("paused", "x"), active_ms=measured))
 
 
 def test_closing_what_is_closed_changes_nothing() -> None:

@@ -26,6 +26,7 @@ from tests.histories import (
     facts,
     paused,
     proposed,
+    refold,
     returned,
     review,
     started,
@@ -33,6 +34,7 @@ from tests.histories import (
 )
 
 CALL = facts()
+SAID_PAUSE = events.control("k1", "f", "accepted", command={"type": "pause"})
 DIGEST = "d" * 64
 
 
@@ -87,8 +89,11 @@ TEMPLATES: dict[str, Callable[[], tuple[Scribe, Event]]] = {
     "turn_end": lambda: (run([events.agent_start("turn-1", "f")]), events.turn_end("turn-1", None)),
     "approval_required": lambda: (run(), approval(CALL)),
     "approval_resolved": lambda: (run([approval(CALL)]), decided()),
+    "context_compacted": lambda: (run(), {"type": "context_compacted", "summaryFingerprint": "f"}),
+    "context_prefix": lambda: (run(), {"type": "context_prefix", "fingerprint": "f"}),
+    "artifact_created": lambda: (run(), {"type": "artifact_created", "status": "stored", "sizeBytes": 1}),
     "leg_ended": lambda: (run(), events.leg_ended(1)),
-    "control": lambda: (run(), events.control("k1", "f", "accepted")),
+    "control": lambda: (run(), SAID_PAUSE),
     "extension_lifecycle": lambda: (run(), extension_lifecycle("guard", "1.0", "before-model", "succeeded", 3)),
 }
 OPTIONAL = {"agent", "isError", "usage", "runId", "args", "previousReceiptId", "evidence", "resultRecorded", "reviewId"}
@@ -348,13 +353,13 @@ def test_a_second_attempt_needs_the_proof_that_the_first_did_not_happen(appends:
     assert "effect_receipt_conflict" == error.code
 
 
-def test_a_second_attempt_is_no_retry_of_ours_and_uses_the_review_up() -> None:
+def test_a_second_attempt_is_counted_and_uses_the_review_up() -> None:
     """The settlement spoke of the first one."""
     scribe, event = TEMPLATES["tool_attempt"]()
     scribe.say(event)
     (call,) = scribe.state.calls.values()
 
-    assert (2, "started", None, 0) == (call.attempt, call.status, call.review, scribe.state.metrics.retries)
+    assert (2, "started", None, 1) == (call.attempt, call.status, call.review, scribe.state.metrics.retries)
 
 
 @pytest.mark.parametrize("capability", [CHARGE, EDIT], ids=lambda capability: capability.tool)
@@ -576,6 +581,15 @@ def test_an_answered_turn_is_not_asked_again(asked: str) -> None:
     assert "'turn-1' is taken" in refused(scribe, events.agent_start("turn-1", asked)).message
 
 
+def test_a_turn_stays_in_its_step() -> None:
+    """It is asked for again where it was asked, and nowhere else."""
+    scribe = run([events.agent_start("turn-1", "f", "plan-1")])
+    turn = scribe.state.turns.get("turn-1")
+
+    assert "'turn-1' is taken" in refused(scribe, events.agent_start("turn-1", "f")).message
+    assert (turn.path if turn else None) == "plan-1"
+
+
 def test_a_turn_is_one_request() -> None:
     """Another one under its id would get its answer."""
     error = refused(run([events.agent_start("turn-1", "f")]), events.agent_start("turn-1", "g"))
@@ -609,6 +623,38 @@ def test_usage_is_counted_with_the_end_of_its_turn() -> None:
     metrics = run([events.agent_start("turn-1", "f")], ends).state.metrics
 
     assert (7, 0) == (metrics.tokens, metrics.unmeasured_turns)
+
+
+def test_a_message_that_two_turns_report_is_counted_once() -> None:
+    """C12: by the id that its provider gave it, the last report."""
+    said = [{**events.turn_end(f"turn-{n}", {"tokens": 7 + n}), "messageId": "m1"} for n in (1, 2)]
+    asked = [events.agent_start(f"turn-{n}", "f") for n in (1, 2)]
+    state = refold(run(asked[:1], said[:1], asked[1:], said[1:]).data)
+
+    assert (9, 1, 2) == (state.metrics.tokens, state.metrics.talk.repeats, state.metrics.talk.asked)
+
+
+@pytest.mark.parametrize("name", ["", 7, ["m1"]])
+def test_a_message_has_an_id_or_none(name: Any) -> None:
+    """All that have none would be one."""
+    error = refused(run([events.agent_start("turn-1", "f")]), {**events.turn_end("turn-1", None), "messageId": name})
+
+    assert "names a message that has no id" in error.message
+
+
+def test_a_turn_that_died_with_its_leg_is_not_measured() -> None:
+    """C16: whoever limits or shows tokens must know that some are missing, also before it is asked again."""
+    scribe = run([events.agent_start("turn-1", "f")])
+    scribe.opened()
+    lost = scribe.state.metrics.unmeasured_turns
+    scribe.say(Move("PAUSE", "process_interrupted"), Move("RESUME"))
+    scribe.say(events.agent_start("turn-1", "f"))
+    scribe.say(events.step_output("turn-1", "1"), events.turn_end("turn-1", {"tokens": 7}))
+    metrics = scribe.state.metrics
+
+    assert (1, 1, 7, 1, 2, 0) == (
+        lost, metrics.unmeasured_turns, metrics.tokens, metrics.turns, metrics.talk.asked, metrics.talk.open,
+    )  # fmt: skip
 
 
 def test_an_answered_turn_is_a_completed_step() -> None:
@@ -707,9 +753,7 @@ def test_a_closed_leg_is_not_ended_again() -> None:
 
 def test_a_command_goes_from_accepted_to_its_end() -> None:
     """Both records are kept, the last one counts."""
-    scribe = run(
-        [events.control("k1", "f", "accepted", command={"kind": "pause"})], [events.control("k1", "f", "applied")]
-    )
+    scribe = run([SAID_PAUSE], [events.control("k1", "f", "applied")])
 
     assert ["applied"] == [event["state"] for event in scribe.state.controls.values()]
 
@@ -717,17 +761,17 @@ def test_a_command_goes_from_accepted_to_its_end() -> None:
 @pytest.mark.parametrize(
     ("before", "event"),
     [
-        ("accepted", events.control("k1", "f", "accepted")),
+        ("accepted", SAID_PAUSE),
         ("accepted", events.control("k1", "g", "applied")),
         ("applied", events.control("k1", "f", "applied")),
         ("applied", events.control("k1", "f", "rejected")),
-        ("rejected", events.control("k1", "f", "accepted")),
+        ("rejected", SAID_PAUSE),
     ],
     ids=str,
 )
 def test_a_command_id_is_taken_once(before: str, event: Event) -> None:
     """The same command again is answered from the record; other content is a conflict."""
-    error = refused(run([events.control("k1", "f", before)]), event)
+    error = refused(run([SAID_PAUSE] if before == "accepted" else [events.control("k1", "f", before)]), event)
 
     assert "'k1' is taken" in error.message
 
@@ -765,3 +809,64 @@ def test_a_capability_does_not_change() -> None:
     error = refused(run(proposed(CALL)), events.capability_resolved(other))
 
     assert "effect_receipt_conflict" == error.code
+
+
+# Business keys.
+
+
+@pytest.mark.parametrize(
+    "key",
+    [None, "1042", {}, {"sha256": DIGEST}, {"sha256": DIGEST, "text": 7}, {"sha256": "D" * 64, "text": "1042"},
+     {"sha256": DIGEST, "text": "1042", "more": 1}],
+    ids=repr,
+)  # fmt: skip
+def test_a_call_with_a_broken_business_key_is_refused(key: Any) -> None:
+    """An index that is built from it would let the effect happen again."""
+    error = refused(run(), changed(proposed(CALL)[0], businessKey=key))
+
+    assert "businessKey" in error.message
+
+
+def test_a_call_with_a_business_key_is_taken() -> None:
+    """The digest is for programs, the text for people."""
+    scribe = run([changed(proposed(CALL)[0], businessKey={"sha256": DIGEST, "text": "1042"})])
+
+    assert CALL.step_id == scribe.state.unanswered()[0].step_id
+
+
+def test_a_command_is_accepted_with_its_content() -> None:
+    """Contract #210: the next leg does what was promised, and must read there what that was."""
+    error = refused(run(), events.control("k1", "f", "accepted"))
+
+    assert ("run_state_corrupt", True) == (error.code, "without its content" in error.message)
+
+
+def test_where_a_command_stands_is_known() -> None:
+    """Contract #203: who sends it again is told the records that took it."""
+    known = run([SAID_PAUSE], [events.control("k1", "f", "applied")]).state.controls.get("k1")
+
+    assert known is not None
+    assert ("applied", 4, 5, {"type": "pause"}) == tuple(
+        known[name] for name in ("state", "acceptedSequence", "appliedSequence", "command")
+    )
+
+
+READ = {**events.step_output("steering-1", '["stop at noon"]'), "controls": ["k1"]}
+
+
+def test_a_text_that_was_read_is_known_as_read() -> None:
+    """It must never be read twice, also where the process died right behind the reading."""
+    state = run([SAID_PAUSE], [READ]).state
+    known = state.controls.get("k1")
+
+    assert known is not None
+    assert ("accepted", "steering-1", 0) == (known["state"], known["readBy"], state.metrics.steps_started)
+
+
+@pytest.mark.parametrize("names", [["k2"], [5], "k1", 5, ["k1", "k1"]], ids=str)
+def test_only_a_text_that_waits_is_read(names: Any) -> None:
+    """A reading of what nobody said, or of what was read before, is no reading of this run."""
+    waiting = [SAID_PAUSE] if names != "k1" else [events.control("k1", "f", "rejected")]
+    error = refused(run(waiting), {**READ, "controls": names})
+
+    assert "does not wait for it" in error.message

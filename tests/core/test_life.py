@@ -23,8 +23,9 @@ from hypothesis.stateful import (
 
 import clew
 from clew.core.codec import LineReader
+from clew.core.invariants import check
 from clew.testing.clock import SetClock
-from tests.histories import overconfident
+from tests.histories import overconfident, read
 from tests.runtime.stage import Death, Mortal
 
 PAY, SEND, CHARGE, LOOK = "pay", "send", "charge", "look"
@@ -306,6 +307,13 @@ class Life(RuleBasedStateMachine):
         here = [order for order, count in self.world.effects.items() if count and order.startswith(f"{self.number}-")]
 
         assert [] == [order for order in here if not effects.get(order, {}).get("startedAt")]
+
+    def teardown(self) -> None:
+        """Written by one hand, read by another: no journal of this life contradicts itself, nor did any before."""
+        ids = self.store.ids() if self.exists else ()
+        found = {run_id: list(check(r for r, _ in read(self._whole_lines(run_id), run_id))) for run_id in ids}
+
+        assert {run_id: [] for run_id in ids} == found
 
 
 def play(examples: int, steps: int) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from clew.core.calls import AnswerRef, CallState
 from clew.core.codec import LineReader
+from clew.core.compose import Close, Move
 from clew.core.folding import fold
 from clew.core.operation import DurableOperation
 from clew.core.outcome import (
@@ -16,14 +17,13 @@ from clew.core.outcome import (
     closing_payload,
     effect_row,
     exit_code,
-    no_evaluation,
     outcome_now,
-    readiness,
 )
 from clew.core.records import Record
 from clew.core.review import Review
 from clew.core.state import RunState
 from tests.core.journals import EXAMPLES
+from tests.histories import Scribe
 
 AT = "2026-11-29T14:00:00.000Z"
 CALL = CallState("pay-1", "c1", "r1:pay-1:c1", "pay", "turn-0", "f" * 64, 7)
@@ -66,6 +66,7 @@ def failed(reason: str | None) -> RunState:
         ("failed", "budget_exceeded", 3),
         ("paused", "budget_exceeded", 5),
         ("paused", "run_timeout", 5),
+        ("paused", "budget_not_enforceable", 5),
         ("paused", "approval_required", 20),
         ("paused", "unknown_effect", 21),
         ("paused", "committed_effect_pending", 21),
@@ -171,31 +172,6 @@ def test_an_outcome_leaves_out_the_error_that_was_none(outcome: Outcome, expecte
 
 
 @pytest.mark.parametrize(
-    ("status", "blockers"),
-    [
-        ("succeeded", ["no evaluation ran"]),
-        ("paused", ["the run is paused", "no evaluation ran"]),
-        ("failed", ["the run failed", "no evaluation ran"]),
-    ],
-)
-def test_nothing_is_ready_that_nobody_evaluated(status: str, blockers: list[str]) -> None:
-    """Promise 9, W32: a run that ended well is not a release that was checked."""
-    assert {"ready": False, "blockers": blockers, "warnings": []} == readiness(Outcome(status, "x"))
-
-
-def test_an_evaluation_that_did_not_run_is_empty() -> None:
-    """W32: the reference scored execution 1 for every run; each call gives its own lists."""
-    no_evaluation()["qualityScores"]["execution"] = 1
-
-    assert {
-        "profile": "standard",
-        "scenarioResults": [],
-        "qualityScores": {},
-        "securityFindings": [],
-    } == no_evaluation()
-
-
-@pytest.mark.parametrize(
     ("members", "expected"),
     [
         ({}, {}),
@@ -217,3 +193,15 @@ def test_an_effect_is_listed_with_what_is_known(members: dict[str, Any], expecte
     call: CallState = msgspec.structs.replace(CALL, **members)
 
     assert {**BARE, **expected} == effect_row(call)
+
+
+def test_a_leg_whose_clock_was_set_says_how_long_it_ran() -> None:
+    """C122, W33: the times of its records lie, and a limit must not believe them."""
+    scribe = Scribe().born()
+    scribe.say(Move("PAUSE", "x"), Close("pause", Outcome("paused", "x"), active_ms=70))
+    assert scribe.state.pause is not None
+
+    assert (70, True, 70, True) == (
+        scribe.state.pause["metrics"]["activeMs"], scribe.state.pause["metrics"]["clockStepped"],
+        scribe.state.active_ms, scribe.state.clock_stepped,
+    )  # fmt: skip

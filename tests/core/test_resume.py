@@ -67,6 +67,7 @@ def run(*found: CallState, own: bool = True, approvals: tuple[ApprovalState, ...
         state.calls.put(each.step_id, each)
     for asked in approvals:
         state.approvals.put(asked.approval_id, asked)
+        state.asked.put(asked.step_id, asked.approval_id)
     return state
 
 
@@ -266,7 +267,7 @@ def test_in_a_foreign_journal_the_output_of_the_step_is_the_answer() -> None:
     [
         msgspec.structs.replace(ASKED, key="r1:pay-2:c2"),
         msgspec.structs.replace(ASKED, fingerprint="0" * 64),
-        msgspec.structs.replace(ASKED, decision="allow"),
+        msgspec.structs.replace(ASKED, decision="deny"),
     ],
     ids=["key", "fingerprint", "decided"],
 )
@@ -278,7 +279,7 @@ def test_an_approval_is_for_one_key_and_fingerprint(asked: ApprovalState) -> Non
 
 
 @pytest.mark.parametrize(
-    ("decision", "steps"), [("", [Step("pay-1", "wait", "approval_required", "c1", 0, "a1")]), ("allow", [])]
+    ("decision", "steps"), [("", [Step("pay-1", "wait", "approval_required", "c1", 0, "a1")]), ("deny", [])]
 )
 def test_an_approval_whose_call_is_not_recorded_yet_is_waited_for(decision: str, steps: list[Step]) -> None:
     """journal.md §1: the call is written with the decision, so until then the question stands alone."""
@@ -557,7 +558,7 @@ def naive(found: CallState, own: bool, asked: bool, known: Facts) -> str:
     rows: tuple[tuple[bool, str], ...] = (
         (found.answer is not None and found.answer.blob in known.unreadable_blobs, "review"),
         (found.answer is not None, "skip"),
-        (unstarted and asked, "wait"),
+        ((unstarted or settled == "did_not_happen") and asked, "wait"),
         (unstarted and not own and found.capability != FREE, "review"),
         (unstarted, "run"),
         (settled == "happened", "skip"),

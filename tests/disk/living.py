@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -62,6 +63,30 @@ def living(code: str, *arguments: Any) -> Iterator[Living]:
         for pipe in (started.process.stdin, started.process.stdout):
             assert pipe is not None
             pipe.close()
+
+
+@contextmanager
+def orphan(**environment: str) -> Iterator[int]:
+    """A process with this environment that descends from nobody here: it has lost its parent. Yields its number."""
+    started = subprocess.run(
+        ["setsid", "sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $!"],
+        env={**os.environ, **environment}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    pid = int(started.stdout)
+    try:
+        yield pid
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def lives(pid: int) -> bool:
+    """Does it live? One that has died and is not taken in yet does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
 
 
 def output_of(code: str, *arguments: Any) -> list[str]:

@@ -79,7 +79,7 @@ def test_every_row_by_which_the_design_differs_is_taken_up() -> None:
     changed = set()
     for row in re.findall(r"^\| ([^|]*#[^|]*) \|", rows, flags=re.MULTILINE):
         changed |= {number for each in re.split(r",| and ", row) for number in contract.numbers(each)}
-    said_elsewhere = {23, 58, 59, 108}
+    said_elsewhere = {23, 58, 59, 108, 138, 139, 240}
 
     assert changed | said_elsewhere == set(contract.replaced())
 
@@ -132,13 +132,13 @@ def test_only_docstrings_of_tests_count() -> None:
     assert {Proof("tests/test_x.py", "test_a"): "#3", Proof("tests/test_x.py", "test_b"): ""} == found
 
 
-@pytest.mark.parametrize(("number", "expected"), [(1, ""), (20, "replaced"), (95, "later"), (250, "later")])
+@pytest.mark.parametrize(("number", "expected"), [(1, ""), (20, "replaced"), (245, "later"), (250, "later")])
 def test_what_no_test_names_stands_as_the_design_says(number: int, expected: str) -> None:
     """Only a group that waits may wait, and a statement that is due has no excuse."""
     assert expected == contract.standing(number, {})
 
 
-@pytest.mark.parametrize(("number", "expected"), [(1, "tested"), (20, "replaced"), (95, "tested")])
+@pytest.mark.parametrize(("number", "expected"), [(1, "tested"), (20, "replaced"), (245, "tested")])
 def test_what_a_test_names_is_tested_unless_it_is_replaced(number: int, expected: str) -> None:
     """What waits may be done early; what the design replaced stays replaced."""
     assert expected == contract.standing(number, {number: [Proof("tests/test_x.py", "test_a")]})

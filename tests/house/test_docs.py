@@ -12,7 +12,10 @@ from clew.core.records import Kind
 from docs import commands, generate, rooms
 from tests.house.tree import ROOT, Module, module, modules
 
-COMMANDS = ("run", "ls", "show", "resume", "settle", "abort", "pause", "verify", "unlock", "doctor")
+COMMANDS = (
+    "run", "ls", "show", "resume", "settle", "approve", "deny", "abort", "pause", "steer", "verify", "unlock", "doctor",
+    "find",
+)  # fmt: skip
 
 FAMILIES = '''
 class ClewError(Exception):

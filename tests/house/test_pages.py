@@ -65,6 +65,17 @@ def test_the_thirty_lines_run_by_the_command(tmp_path: Path) -> None:
     assert len((tmp_path / "books").read_text("utf-8").splitlines()) == 2
 
 
+def test_the_loops_on_the_page_on_loops_run(tmp_path: Path) -> None:
+    """They claim how they end, so they must end so."""
+    ends = []
+    for number, block in enumerate(blocks("docs/loop.md")):
+        (tmp_path / f"loop_{number}.py").write_text(block, "utf-8")
+        done = run_here(tmp_path, f"loop_{number}.py")
+        ends.append((done.stderr, done.returncode))
+
+    assert [("", 0), ("", 0)] == ends
+
+
 def the_agents_test() -> str:
     """The test of an agent that the page on testing shows."""
     [shown] = [block for block in blocks("docs/testing.md") if "crash_points" in block]
@@ -233,3 +244,41 @@ def given(tool: clew.Tool) -> str:
         each.name if each.default is each.empty else f"{each.name}={each.default!r}".replace("'", '"')
         for each in parameters
     )
+
+
+def test_the_agent_on_the_approvals_page_waits_and_goes_on(tmp_path: Path) -> None:
+    """Whoever wants a person to be asked copies it."""
+    (tmp_path / "approve.py").write_text(blocks("docs/approvals.md")[0], "utf-8")
+
+    done = run_here(tmp_path, "approve.py")
+
+    assert ("", 0, ["approval_required ['pay-1']", "T-1042"]) == (
+        done.stderr,
+        done.returncode,
+        done.stdout.splitlines(),
+    )
+
+
+def test_the_list_on_the_approvals_page_is_what_is_printed(tmp_path: Path) -> None:
+    """What is shown there is what a reader looks for on the screen."""
+    shown = (ROOT / "docs" / "approvals.md").read_text("utf-8").split("$ clew ls\n")[1].split("```")[0]
+    agent = blocks("docs/approvals.md")[0].partition("\nhome.approve")[0]
+    (tmp_path / "approve.py").write_text(agent, "utf-8")
+    run_here(tmp_path, "approve.py")
+
+    done = run_here(tmp_path, "-m", "clew.cli", "ls")
+
+    assert re.sub(r"\d\d:\d\d(:\d\d)?", "T", shown) == re.sub(r"\d\d:\d\d(:\d\d)?", "T", done.stdout)
+
+
+def test_the_example_of_the_page_on_keys_prints_what_it_says(tmp_path: Path) -> None:
+    """Two runs, one payment: the reader sees it before they believe it."""
+    [shown] = blocks("docs/keys.md")
+    (tmp_path / "keys.py").write_text(shown, "utf-8")
+    text = (ROOT / "docs" / "keys.md").read_text("utf-8")
+    expected = text.partition(shown)[2].split("```\n")[2]
+
+    done = run_here(tmp_path, "keys.py")
+
+    assert ("", 0) == (done.stderr, done.returncode)
+    assert expected == done.stdout

@@ -159,6 +159,7 @@ class Journey:
             "lost": [seq for seq, chain in self.acknowledged() if chains.get(seq) != chain],
             "tracebacks": [said for said in self.errors if "Traceback" in said],
             "tail": self.home.verify(self.run_id)["tail"]["verdict"],
+            "findings": self.home.verify(self.run_id, deep=True)["findings"],
         }
 
     def expected(self) -> dict[str, object]:
@@ -171,4 +172,5 @@ class Journey:
             "lost": [],
             "tracebacks": [],
             "tail": "clean",
+            "findings": [],
         }

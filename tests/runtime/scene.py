@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import clew
+from clew.core.invariants import check
 from clew.core.state import RunState
 from clew.runtime.reader import Reader
 from clew.runtime.tools import as_agent
@@ -84,6 +85,7 @@ class Scene:
     def check(self) -> None:
         """What must hold whatever happened: DESIGN §1, promises 2, 5 and 8."""
         state = self.state
+        assert not list(check(Reader(self.memory, self.blobs, self.clock).records(RUN)))
         assert not (state.state == "completed" and state.unsettled())
         assert all(self.bank.promised), "a tool ran before its start was on disk"
         if state.finish is not None or state.pause is not None:

@@ -20,7 +20,7 @@ from clew.testing.clock import SetClock
 from tests.histories import BORN_MS, facts
 
 RUN = "orders-1"
-WHO = {"by": "ann", "reason": "looked at the bank"}
+WHO: dict[str, Any] = {"by": "ann", "reason": "looked at the bank"}
 
 
 class Death(BaseException):

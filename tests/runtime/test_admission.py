@@ -50,7 +50,7 @@ def test_arguments_too_large_for_a_record_are_refused_and_the_run_goes_on() -> N
 
 
 def test_two_tools_of_one_name_are_refused_and_nothing_starts() -> None:
-    """A recorded call must mean one function."""
+    """#143: a recorded call must mean one function."""
     scene = Scene()
     pay, other = paying(scene, "plain"), paying(scene, "plain")
 
@@ -63,6 +63,50 @@ def test_two_tools_of_one_name_are_refused_and_nothing_starts() -> None:
     result = scene.run(agent_of("plain", script, pay))
 
     assert ("tool_capability_conflict", []) == (result.output, scene.bank.paid)
+
+
+def test_every_call_has_an_id_of_its_own_whatever_its_tool() -> None:
+    """#143: ids are counted over the run, so that none can stand for two calls, over legs as well."""
+    scene, bugs = Scene(), [True]
+
+    def look(n: int) -> int:
+        return n
+
+    pay, look_at = paying(scene, "plain"), tool_of("plain", look, effect="none")
+
+    def script(run: Any) -> Any:
+        yield run.call(pay, "a")
+        yield run.call(look_at, 1)
+        if bugs and bugs.pop():
+            raise ValueError("a bug")
+        yield run.call(pay, "b")
+
+    agent = agent_of("plain", script, pay, look_at)
+    scene.run(agent)
+    scene.resume(agent)
+
+    assert [("pay", "c1"), ("look", "c2"), ("pay", "c3")] == [
+        (call["tool"], call["callId"]) for call in scene.said("tool_call")
+    ]
+
+
+def test_bodies_of_equal_length_are_told_apart_though_hidden_alike() -> None:
+    """#239: the fingerprint is of the true arguments; else another secret would pass for the recorded one."""
+    scene = Scene()
+
+    def login(password: str) -> str:
+        return "in"
+
+    tool = tool_of("plain", login, effect="external")
+
+    def script(run: Any) -> Any:
+        return [(yield run.call(tool, password="hunter22")), (yield run.call(tool, password="hunter33"))]
+
+    scene.run(agent_of("plain", script, tool))
+    first, second = scene.said("tool_call")
+
+    assert {"password": "[redacted:password]"} == first["args"] == second["args"]
+    assert first["argumentsFingerprint"] != second["argumentsFingerprint"]
 
 
 def test_a_method_is_the_same_tool_each_time() -> None:

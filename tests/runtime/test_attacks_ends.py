@@ -13,8 +13,8 @@ import pytest
 
 import clew
 from clew.core.compose import Move
-from clew.core.metrics import Usage
-from clew.runtime.control import request_abort
+from clew.core.usage import Usage
+from clew.runtime.deeds import request_abort
 from clew.stores.base import Command
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from tests.runtime.scene import RUN, WAYS, Scene, agent_of, lose_the_line, paying, start, tool_of

@@ -1,5 +1,6 @@
 """What a call gives its tool: who it is, and only what it was given of the machine."""
 
+import os
 import time
 from pathlib import Path
 
@@ -50,3 +51,11 @@ def test_a_call_is_called_off_when_its_run_is_or_when_it_is_left() -> None:
     run_ends[0] = True
 
     assert ((False, False, True), (True, False), True) == (before, left, other.called_off)
+
+
+def test_a_process_that_a_tool_starts_can_be_marked_as_its_own() -> None:
+    """By the mark an abort and a resume find it, by the leg they know that it is of this very run."""
+    call = Call("r1:pay-1:c1", attempt=2, leg="n1")
+
+    assert {"A": "1", "CLEW_CALL": "r1:pay-1:c1#2", "CLEW_LEG": "n1"} == call.environment({"A": "1"})
+    assert set(os.environ) <= set(call.environment())

@@ -4,11 +4,13 @@ import asyncio
 import os
 import signal
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 import clew
+from clew.core.carving import spent_by
 from clew.runtime import children
 from clew.runtime.tools import as_agent
 from clew.stores.base import Command
@@ -216,9 +218,8 @@ def test_the_run_at_the_bottom_decides_the_exit_code() -> None:
     middle = boss("plain", (worker(scene, "plain", "a", "b"), {"run_id": "kid", "budget": clew.RunBudget(max_calls=1)}))
     result = scene.run(boss("plain", (middle, {"run_id": "mid"})))
 
-    assert ("child_paused", 5, {"runId": "kid", "reason": "budget_exceeded"}) == (
-        result.reason, result.exit_code, row_of(scene)["child"],
-    )  # fmt: skip
+    waited = {"runId": "kid", "reason": "budget_exceeded", "message": "limit toolCalls = 1 reached (1)"}
+    assert ("child_paused", 5, waited) == (result.reason, result.exit_code, row_of(scene)["child"])
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -366,7 +367,183 @@ def test_what_one_child_may_spend_another_may_not() -> None:
     assert [{"maxCalls": 3}, {"maxCalls": 7}] == sorted(granted, key=lambda limits: limits["maxCalls"])
 
 
-# Policy.
+def using(face: str, what: str) -> clew.Agent:
+    """An agent that uses one of what is named here."""
+    fates = [lose_the_line]
+
+    def wrong(call: clew.Call) -> None:
+        raise ValueError("no such order")
+
+    def falter(call: clew.Call) -> None:
+        if fates:
+            fates.pop()()
+
+    usage = {"tokens": clew.Usage(tokens=10), "cost": clew.Usage(cost_micro_usd=500_000)}.get(what)
+    fail = clew.Tool(wrong, name="fail", effect="none", replay="safe")
+    stumble = clew.Tool(falter, name="stumble", effect="external", probe=lambda call: clew.DidNotHappen(), in_doubt_s=0)
+
+    def script(run: Any) -> Any:
+        if what in ("turns", "tokens", "cost"):
+            yield run.turn(lambda request: clew.Turn("said", usage), "x")
+        elif what == "steps":
+            yield run.step("plan", lambda: 1)
+        elif what == "retries":
+            yield run.call(stumble)
+        else:
+            with suppress(clew.ToolError):
+                yield run.call(fail)
+
+    return agent_of(face, script, fail, stumble)
+
+
+USED: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+    "calls": ({"max_calls": 2}, {"maxCalls": 1}),
+    "failures": ({"max_tool_failures": 1}, {"maxToolFailures": 1}),
+    "turns": ({"max_turns": 2}, {"maxTurns": 1}),
+    "steps": ({"max_steps": 5}, {"maxSteps": 1}),
+    "retries": ({"max_retries": 1}, {"maxRetries": 1}),
+    "tokens": ({"max_tokens": 20}, {"maxTokens": 10}),
+    "cost": ({"max_cost_usd": 1.0}, {"maxCostMicroUsd": 500_000}),
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("what", USED)
+def test_every_limit_holds_for_a_run_and_its_children_together(face: str, what: str) -> None:
+    """Each of two children uses one; the limit is used up then, and the third start is refused, wherever it is."""
+    limits, spent = USED[what]
+    scene = Forest()
+
+    def script(run: Any) -> Any:
+        yield run.child(using(face, what), name="first")
+        yield run.child(using(face, what), name="second")
+        yield run.step("more", lambda: 1)
+        yield run.child(using(face, what), name="third")
+        return "done"
+
+    agent = agent_of(face, script)
+    result = scene.run(agent, budget=clew.RunBudget(**limits))
+    first = scene.state.delegations["first-1"].spent or {}
+    again = scene.resume(agent, budget=clew.RunBudget(**{name: value * 9 for name, value in limits.items()}))
+
+    assert (5, spent, "completed") == (
+        result.exit_code, {name: first[name] for name in spent}, again.operation.state,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_turns_that_a_child_did_not_measure_are_not_measured_for_its_parent(face: str) -> None:
+    """A limit that nobody can keep is not kept in silence because the work was handed on."""
+    scene = Forest()
+
+    def script(run: Any) -> Any:
+        yield run.child(using(face, "turns"))
+        yield run.step("more", lambda: 1)
+
+    agent = agent_of(face, script)
+    result = scene.run(agent, budget=clew.RunBudget(max_tokens=100))
+    again = scene.resume(agent, budget=clew.RunBudget(max_tokens=100, on_unmeasured="continue"))
+
+    assert ("budget_not_enforceable", "completed") == (result.reason, again.operation.state)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_delegation_is_a_step_that_a_limit_may_refuse(face: str) -> None:
+    """It is asked before anything is recorded; a replay of it counts no second time."""
+    scene = Forest()
+
+    def script(run: Any) -> Any:
+        yield run.step("plan", lambda: 1)
+        yield run.child(leaf, name="first")
+        yield run.child(leaf, name="second")
+        return "done"
+
+    def rest(run: Any) -> Any:
+        yield from ()
+
+    leaf, agent = agent_of(face, rest), agent_of(face, script)
+    result = scene.run(agent, budget=clew.RunBudget(max_steps=2))
+    known = list(scene.state.delegations)
+    again = scene.resume(agent, budget=clew.RunBudget(max_steps=3))
+
+    assert ("budget_exceeded", ["first-1"], "completed") == (result.reason, known, again.operation.state)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_child_that_waits_is_a_step_already(face: str) -> None:
+    """What has begun in an earlier leg is neither refused nor counted again."""
+    scene = Forest()
+    agent = boss(face, (worker(scene, face, then=lose_the_line), {"run_id": "kid"}))
+    scene.run(agent, budget=clew.RunBudget(max_steps=2))
+    scene.home().settle("kid", clew.Happened("T"), **WHO)
+    result = scene.resume(agent, budget=clew.RunBudget(max_steps=2))
+
+    assert ("completed", 2) == (result.operation.state, spent_by(scene.state).steps)
+
+
+# Policy and approvals.
+
+
+def modelled(scene: Forest, face: str, **declared: Any) -> clew.Agent:
+    """An agent that pays as a model proposes."""
+    pay = paying(scene, "plain")
+
+    def script(run: Any) -> Any:
+        return (yield run.propose(pay, order="a"))
+
+    return agent_of(face, script, pay, **declared)
+
+
+YES, NO = clew.Policy("full"), clew.Policy(rules=[clew.Rule("deny", "pay", reason="no payments")])
+
+
+def asking(call: clew.Call) -> clew.Ask:
+    return clew.Ask("look first")
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize(
+    ("above", "below", "expected"),
+    [
+        (YES, YES, "paid"),
+        (None, YES, "paid"),
+        (YES, None, "asked"),
+        (None, None, "asked"),
+        (asking, YES, "asked"),
+        (YES, asking, "asked"),
+        (asking, NO, "denied"),
+        (NO, asking, "denied"),
+        (clew.Policy("ask"), NO, "denied"),
+        (NO, YES, "denied"),
+    ],
+)
+def test_the_strictest_policy_of_a_line_holds_for_a_child(face: str, above: Any, below: Any, expected: str) -> None:
+    """#246: a no of either outweighs a question, a question a yes; a parent's yes loosens nothing."""
+    scene = Forest()
+    kid = modelled(scene, face, **({} if below is None else {"policy": below}))
+    scene.run(boss(face, (kid, {"run_id": "kid"}), **({} if above is None else {"policy": above})))
+    became = {"completed": "paid", "approval_required": "asked", "agent_error": "denied"}[
+        row_of(scene, "kid")["reason"]
+    ]
+
+    assert (expected, int(expected == "paid")) == (became, len(scene.bank.paid))
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_childs_approval_is_its_own_and_its_parent_waits_with_its_code(face: str) -> None:
+    """The question is asked where the call is; a yes there and a resume of the parent are enough."""
+    scene = Forest()
+    agent = boss(face, (modelled(scene, face), {"run_id": "kid"}))
+    paused = scene.run(agent)
+    child = row_of(scene)["child"]
+    still = scene.resume(agent)
+    scene.home().approve("kid", by="ann", reason="looked")
+    result = scene.resume(agent)
+
+    assert ("child_paused", 20, {"runId": "kid", "reason": "approval_required"}, 20) == (
+        paused.reason, paused.exit_code, child, still.exit_code,
+    )  # fmt: skip
+    assert ("completed", 1) == (result.operation.state, len(scene.bank.paid))
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -545,7 +722,7 @@ def test_a_child_that_cannot_be_ended_is_named() -> None:
     home = scene.home()
     scene.memory.open("kid", wait_s=0.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clew.runtime.commanding.LOOKS", 1)
+        patch.setattr("clew.runtime.posting.LOOKS", 1)
         done = home.abort(RUN, **WHO)
 
     assert (["kid"], "failed") == (list(done["alive"]), row_of(scene)["state"])

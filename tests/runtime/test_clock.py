@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from clew.runtime.clock import SystemClock, day_text, new_nonce, now_text, random_float, random_uuid
+from clew.runtime.clock import LegTime, SystemClock, day_text, new_nonce, now_text, random_float, random_uuid
 from clew.testing.clock import SetClock
 
 
@@ -57,3 +57,24 @@ def test_a_sleep_is_cut_short_by_who_waits_for_its_end(on_loop: bool) -> None:
     cut = asyncio.run(clock.sleep_on_loop(3600, woken)) if on_loop else clock.sleep(3600, woken)
 
     assert (True, 2) == (cut, len(looks))
+
+
+def test_the_time_of_a_leg_is_taken_by_a_clock_that_nobody_sets() -> None:
+    """C122: an operator who sets the wall clock back an hour gives no hour away."""
+    clock = SetClock()
+    time, before = LegTime(clock), clock.now_ms()
+    clock.advance(20)
+    clock.set_wall(before - 3_600_000)
+
+    assert (20_000, before + 20_000, True) == (time.ran_ms(), time.now_ms(), time.was_set())
+
+
+@pytest.mark.parametrize(("ran_s", "drift_ms", "was_set"), [(0, 900, False), (0, 1100, True), (7200, 6000, False)])
+def test_a_clock_that_drifts_was_not_set(ran_s: float, drift_ms: int, was_set: bool) -> None:
+    """A time server holds a wall clock on the long run; that is no step."""
+    clock = SetClock()
+    time = LegTime(clock)
+    clock.advance(ran_s)
+    clock.set_wall(clock.now_ms() + drift_ms)
+
+    assert was_set == time.was_set()

@@ -11,6 +11,7 @@ import pytest
 import clew
 from clew.core.canon import fingerprint
 from clew.runtime.control import POLL_S
+from clew.runtime.deeds import DEEDS, Deed
 from clew.stores.base import Command, CommandAnswer
 from tests.disk.living import living
 from tests.runtime.stage import (
@@ -97,21 +98,77 @@ def test_an_accepted_command_carries_its_content() -> None:
     [
         command(kind="dance"),
         command(kind="settle"),
-        command(kind="settle", call="pay-9", outcome="happened"),
         command(kind="settle", call="post-1", outcome="happened", evidence=5),
+        command(kind="settle", call=5, outcome="happened"),
+        command(kind="settle", call="post-1", outcome="happened", attempt="1"),
+        command(kind="steer"),
+        command(kind="steer", text=" "),
+        command(kind="steer", text="x" * 100_001),
+        msgspec.structs.replace(command(), by=" "),
+        msgspec.structs.replace(command(), reason=""),
     ],
 )
-def test_a_command_that_cannot_be_done_is_rejected_and_the_run_goes_on(wrong: Command) -> None:
-    """The inbox is a folder: what stands in it must never break a run."""
+def test_a_command_that_nobody_understands_is_refused_and_nothing_is_recorded(wrong: Command) -> None:
+    """Contract #207: the inbox is a folder, and what stands in it must never break a run or fill its journal."""
     home, _ = mortal_home()
     result = home.run_sync(agent_of(posting(home, wrong)), run_id=RUN)
 
+    assert ("completed", []) == (result.operation.state, states(home))
+    assert ("rejected", "control_invalid") == (told(home).status, told(home).code)
+
+
+def test_a_command_that_cannot_be_done_is_recorded_as_rejected_and_the_run_goes_on() -> None:
+    """Contract #209: it was understood and taken; why it was not done stands beside it, whoever asks later."""
+    home, _ = mortal_home()
+    result = home.run_sync(
+        agent_of(posting(home, command(kind="settle", call="pay-9", outcome="happened"))), run_id=RUN
+    )
+
     assert ("completed", ["accepted", "rejected"]) == (result.operation.state, states(home))
-    assert "rejected" == told(home).status
+    assert ("rejected", True) == (told(home).status, "no call 'pay-9'" in events_of(home, "control")[1]["reason"])
+
+
+def test_a_deed_that_raises_whatever_is_recorded_as_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract #209: a fault of the deed is no fault of the run, and nobody is told that it was done."""
+
+    def raising(gate: Any, given: Command) -> Any:
+        yield from ()
+        raise LookupError("nothing there")
+
+    monkeypatch.setitem(DEEDS, "pause", Deed(lambda arguments: None, raising))
+    home, _ = mortal_home()
+    result = home.run_sync(agent_of(posting(home, command())), run_id=RUN)
+
+    assert ("completed", ["accepted", "rejected"]) == (result.operation.state, states(home))
+    assert "LookupError: nothing there" == told(home).reason
+
+
+def test_a_command_of_another_run_is_refused() -> None:
+    """Contract #210: a copied folder must not steer this run by what was said of that one."""
+    home, store = mortal_home()
+    stray = msgspec.structs.replace(command(), run_id="orders-2")
+
+    def slip() -> None:
+        store._journals[RUN].commands["c-1"] = stray
+        posting(home)()
+
+    result = home.run_sync(agent_of(clew.tool(name="slip", effect="none")(slip)), run_id=RUN)
+
+    assert ("completed", []) == (result.operation.state, states(home))
+    assert ("rejected", "control_run_mismatch") == (told(home).status, told(home).code)
+
+
+def test_facts_of_commands_that_contradict_each_other_are_corrupt() -> None:
+    """Contract #210: a journal that says twice what became of a command is believed in neither."""
+    home, store = mortal_home()
+    home.run_sync(agent_of(posting(home, command())), run_id=RUN)
+    store._journals[RUN].data = bytearray(store.raw(RUN).replace(b'"state":"applied"', b'"state":"applied!"'))
+
+    assert "run_state_corrupt" == code_of(home.result, RUN)
 
 
 def test_commands_posted_at_the_very_end_are_drained() -> None:
-    """Closing looks once more: what came before the last append is decided by this leg."""
+    """Contract #208: closing looks once more: what came before the last append is decided by this leg."""
     home, _ = mortal_home()
 
     def last(run: clew.SyncRun, prompt: Any) -> str:
@@ -130,28 +187,31 @@ def answer_lost(home: clew.Home, store: Mortal, **changes: Any) -> None:
 
 
 def test_a_command_that_was_applied_before_a_death_is_a_duplicate() -> None:
-    """It is not applied twice: this leg is not paused by yesterday's request."""
+    """Contract #203: it is not applied twice: this leg is not paused by yesterday's request."""
     home, store = mortal_home()
     answer_lost(home, store)
     result = home.resume_sync(RUN, agent_of(posting(home)))
 
-    assert ("completed", "duplicate") == (result.operation.state, told(home).status)
+    assert ("completed", "duplicate", "applied") == (result.operation.state, told(home).status, told(home).duplicate_of)
     assert ["accepted", "applied"] == states(home)
+    placed = [number for number, word in enumerate(kinds_of(records_of(home)), 1) if word == "control"]
+    assert placed == [told(home).accepted_sequence, told(home).applied_sequence]
 
 
-def test_a_command_that_was_rejected_before_a_death_is_still_rejected() -> None:
+def test_a_command_that_was_rejected_before_a_death_is_a_duplicate_of_that() -> None:
     """Its sender must not take "duplicate" for "done"."""
     home, store = mortal_home()
-    paused = command("c-2")
-    home.run_sync(agent_of(posting(home, command(kind="dance"), paused)), run_id=RUN)
+    paused, wrong = command("c-2"), command(kind="settle", call="pay-9", outcome="happened")
+    home.run_sync(agent_of(posting(home, wrong, paused)), run_id=RUN)
     del store._journals[RUN].answers["c-1"]
     home.resume_sync(RUN, agent_of(posting(home)))
 
-    assert ("rejected", "command 'dance' is not known") == (told(home).status, told(home).reason)
+    assert ("duplicate", "rejected") == (told(home).status, told(home).duplicate_of)
+    assert "no call 'pay-9'" in told(home).reason
 
 
 def test_the_same_id_with_another_content_is_a_conflict() -> None:
-    """The first stays bound."""
+    """Contract #205: the first stays bound."""
     home, store = mortal_home()
     answer_lost(home, store)
     store._journals[RUN].commands["c-1"] = command(kind="abort")
@@ -160,15 +220,18 @@ def test_the_same_id_with_another_content_is_a_conflict() -> None:
     assert ("completed", "conflict") == (result.operation.state, told(home).status)
 
 
-def test_a_command_that_was_only_accepted_is_applied_by_the_next_leg() -> None:
-    """It was promised; the death in between does not unsay it."""
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_command_that_was_only_accepted_is_applied_by_the_next_leg(lost: bool) -> None:
+    """Contract #204: it was promised; the death in between does not unsay it, nor the loss of its file."""
     home, store = mortal_home()
     tool = posting(home, command())
     store.die_at(4)  # birth, call, answer, accepted, and then the step that says "applied"
     dies(home.run_sync, agent_of(tool), run_id=RUN)
     store.revive()
     before = states(home)
-    result = home.resume_sync(RUN, agent_of(tool))
+    if lost:
+        del store._journals[RUN].commands["c-1"]
+    result = home.resume_sync(RUN, agent_of(clew.tool(name="post", effect="none")(posting(home).body)))
 
     assert (["accepted"], "pause_requested") == (before, result.reason)
     assert ["accepted", "applied"] == states(home)

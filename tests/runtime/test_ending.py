@@ -3,9 +3,12 @@
 import asyncio
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from clew.core.outcome import PERSON_REASONS
 from clew.runtime.ending import late_returns, row
 from clew.stores.memory import MemoryRunStore
 from clew.testing.clock import SetClock
+from tests.disk.living import orphan
 from tests.histories import CHARGE, Scribe, facts, paused, started
 from tests.runtime.stage import RUN, Bank, async_payer, events_of, mortal_home, payer, records_of, state_of
 
@@ -141,6 +145,11 @@ def test_what_a_person_must_see_keeps_its_own_reason(reason: str) -> None:
 class Standing:
     """What `late_returns` looks at of a gate."""
 
+    def is_cut_off(self, key: str, attempt: int) -> bool:
+        return (key, attempt) in self.cut
+
+    cut: tuple[tuple[str, int], ...] = ()
+
     def __init__(self, scribe: Scribe, *late: Any) -> None:
         self.late = list(late)
         self.journal = type("J", (), {"state": scribe.state, "clock": SetClock()})()
@@ -259,14 +268,12 @@ def test_a_row_begins_with_the_effect_that_needs_somebody() -> None:
     assert (["pay", "charge", "charge"], 4) == ([effect["tool"] for effect in told["waiting"]], told["waitingCount"])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in procfs")
-def test_an_aborted_run_names_what_it_could_not_stop(tmp_path: Path) -> None:
-    """A tool of the user's started a process and forgot it: the run has failed, and its effect may yet come."""
-    home, run_id, begun = clew.Home(tmp_path / ".clew"), f"leaky-{os.getpid()}", queue.SimpleQueue[Any]()
+def aborted_with(folder: Path, begin: Callable[[clew.Call], Any]) -> tuple[dict[str, Any], Any]:
+    """The row of a run that was aborted while a tool of it waited, and what the tool began."""
+    home, run_id, begun = clew.Home(folder / ".clew"), f"leaky-{os.getpid()}", queue.SimpleQueue[Any]()
 
     async def leak(call: clew.Call) -> None:
-        marked = {**os.environ, "CLEW_CALL": f"{call.key}#{call.attempt}"}
-        begun.put(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=marked))
+        begun.put(begin(call))
         await asyncio.Event().wait()
 
     async def work(run: clew.Run, prompt: Any) -> None:
@@ -274,11 +281,36 @@ def test_an_aborted_run_names_what_it_could_not_stop(tmp_path: Path) -> None:
 
     leg = threading.Thread(target=lambda: home.run_sync(work, run_id=run_id, signals=False))
     leg.start()
-    with begun.get(timeout=30) as process:
-        home.abort(run_id, by="ann", reason="enough")
-        leg.join(30)
-        row = home.reader.row(run_id)
-        process.kill()
+    made = begun.get(timeout=30)
+    home.abort(run_id, by="ann", reason="enough")
+    leg.join(30)
+    return home.reader.row(run_id), made
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in procfs")
+def test_an_abort_ends_what_a_tool_started_and_forgot(tmp_path: Path) -> None:
+    """C45: what goes on behind a run that has failed may still change the world."""
+
+    def begin(call: clew.Call) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=call.environment(), start_new_session=True
+        )
+
+    row, process = aborted_with(tmp_path, begin)
+    with process:
+        ended = process.wait(30)
+
+    assert ("failed", "aborted", "", -signal.SIGTERM) == (row["state"], row["reason"], row["message"], ended)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in procfs")
+def test_an_aborted_run_names_what_it_could_not_stop(tmp_path: Path) -> None:
+    """It carries the mark, but another home may have a run of this id: it is named, and nothing is ended on a guess."""
+    with ExitStack() as over:
+        row, pid = aborted_with(
+            tmp_path, lambda call: over.enter_context(orphan(CLEW_CALL=f"{call.key}#{call.attempt}"))
+        )
+        os.kill(pid, 0)
 
     assert ("failed", "aborted") == (row["state"], row["reason"])
-    assert f"could be stopped; {run_id}:leak-1:c1#1: pid {process.pid} (" in row["message"]
+    assert f"could be stopped; leaky-{os.getpid()}:leak-1:c1#1: pid {pid} (" in row["message"]

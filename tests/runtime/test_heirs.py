@@ -22,32 +22,26 @@ def frugal(call: clew.Call) -> str | None:
     return "frugal says no" if call.tool == "look" else None
 
 
-CALLS = {name: clew.Call(f"r:{name}-1:c1", tool=name) for name in ("pay", "look", "read")}
+def test_all_policies_are_asked_the_farthest_first() -> None:
+    """A policy can only narrow on the way down; by rules or by code."""
+    rules = clew.Policy("ask")
+    heir = Heir(Agent(body, policy=rules), Heir(Agent(body, policy=frugal), Agent(body, policy=careful)))
+
+    assert ((careful, frugal), rules) == (heir.inherited, heir.policy)
 
 
-def said(agent: Agent) -> list[str | None]:
-    return [None if agent.policy is None else agent.policy(call) for call in CALLS.values()]
+def test_who_has_none_inherits_what_its_parent_inherited() -> None:
+    """An agent without a policy in between lets nothing slip."""
+    heir = Heir(Agent(body), Heir(Agent(body), Agent(body, policy=careful)))
+
+    assert ((careful,), None) == (heir.inherited, heir.policy)
 
 
-def test_what_either_policy_denies_is_denied() -> None:
-    """A policy can only narrow on the way down."""
-    heir = Heir(Agent(body, policy=frugal), Agent(body, policy=careful))
-
-    assert ["careful says no", "frugal says no", None] == said(heir)
-
-
-@pytest.mark.parametrize("policies", [(careful, None), (None, careful)])
-def test_one_policy_alone_is_asked_alone(policies: tuple[Any, Any]) -> None:
-    """Whoever declared it."""
-    above, below = policies
-    heir = Heir(Agent(body, policy=below), Agent(body, policy=above))
-
-    assert ["careful says no", None, None] == said(heir)
-
-
-def test_without_any_policy_everything_is_allowed() -> None:
+def test_without_any_policy_nothing_is_inherited() -> None:
     """As without a parent."""
-    assert Heir(Agent(body), Agent(body)).policy is None
+    heir = Heir(Agent(body), Agent(body))
+
+    assert ((), None) == (heir.inherited, heir.policy)
 
 
 def test_an_heir_stays_who_it_is() -> None:

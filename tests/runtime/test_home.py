@@ -326,6 +326,21 @@ def test_a_second_attempt_is_told_as_the_example() -> None:
     assert example("second_attempt") == told_by(records_of(home))
 
 
+def test_a_run_that_waits_for_an_approval_is_told_as_the_example() -> None:
+    """#171: the question is a record before anybody is asked; the call is not recorded, and no model is asked again."""
+    home = clew.Home.memory()
+    pay = clew.tool(name="pay", effect="external")(lambda order, cents: {"transfer": "T-77"})
+
+    def orders(run: clew.SyncRun, prompt: Any) -> str:
+        for wanted in run.turn(ask, prompt)["toolCalls"]:
+            run.propose(pay, **wanted["args"])
+        return "settled order 1042"
+
+    home.run_sync(agent(orders, tools=[pay]), "settle order 1042", run_id=RUN, budget=clew.RunBudget(max_calls=20))
+
+    assert example("paused") == told_by(records_of(home))
+
+
 KILLED = """
 import os, signal, sys
 import clew

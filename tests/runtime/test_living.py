@@ -12,7 +12,7 @@ from clew.core.calls import CallState
 from clew.core.redact import Redactor
 from clew.core.review import CannotTell, DidNotHappen, Happened
 from clew.runtime.bodies import recordable
-from clew.runtime.living import alive, is_running, not_over, running, running_here
+from clew.runtime.living import alive, is_running, running, running_here
 from tests.runtime.scene import RUN, Scene, agent_of
 
 KEY = "r1:pay-1:c1"
@@ -120,6 +120,12 @@ class Machine:
     def run(self, order: Any, stop: Any) -> Any:
         raise AssertionError(order)
 
+    def end(self, run_id: str, legs: Any) -> Mapping[str, str]:
+        raise AssertionError(run_id)
+
+    def adopting(self) -> Any:
+        raise AssertionError
+
 
 def call_of(status: str, attempt: int = 1) -> CallState:
     """A call of which this is known."""
@@ -145,12 +151,3 @@ def test_a_living_process_is_told_without_secrets() -> None:
     assert {f"{KEY}#1": "pid 7 (curl -u [redacted:configured])"} == alive(
         machine, [call_of("started")], Redactor(["hunter22"])
     )
-
-
-def test_only_these_calls_attempts_are_not_over() -> None:
-    """An earlier attempt was settled, another run's body is not this run's business."""
-    machine = Machine({f"{KEY}#1": "pid 7", f"{KEY}#2": "pid 8"})
-    with running("other:pay-1:c1", 1):
-        found = not_over(machine, [call_of("started", 2)], Redactor(()))
-
-    assert {f"{KEY}#2": "pid 8"} == found

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from clew.runtime.opening import agent_path, code_digest, input_fingerprint, rec
 from clew.stores.base import Workspace
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.testing.clock import SetClock
+from tests.disk.living import lives, orphan
 from tests.histories import facts, started
 from tests.runtime.stage import (
     RUN,
@@ -347,22 +347,18 @@ FINISHING = {
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in procfs")
 @pytest.mark.parametrize("finish", FINISHING.values(), ids=FINISHING)
-def test_who_finishes_an_abort_names_what_lives(finish: Callable[[clew.Home], Any]) -> None:
-    """The abort died before its end was written; whoever writes it must not leave out that an effect may yet come."""
+@pytest.mark.parametrize("leg", ["forged", ""], ids=["proven", "in doubt"])
+def test_who_finishes_an_abort_ends_or_names_what_lives(finish: Callable[[clew.Home], Any], leg: str) -> None:
+    """The abort died before its end: whoever writes that ends what is provably of this run, and names the rest."""
     agent, call = payer(Bank().tool(), "1"), facts(1, run_id=ABORTED)
     store = MemoryRunStore()
     forger = Forger(store, agent, ABORTED, pid=1 << 30, startTick=1)
     store.implant(ABORTED, forger.say(*started(call)).say(Move("REQUEST_ABORT", "enough")).data)
     home = clew.Home(".clew", takeover="operator", store=store, blobs=MemoryBlobStore())
-    process = subprocess.Popen(
-        [sys.executable, "-c", "print('up', flush=True); input()"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "CLEW_CALL": f"{call.key}#1"},
-    )  # fmt: skip
-    with process:
-        assert process.stdout is not None
-        process.stdout.readline()
+    with orphan(CLEW_CALL=f"{call.key}#1", CLEW_LEG=leg) as pid:
         finish(home)
-        process.kill()
+        goes_on = lives(pid)
     row = home.reader.row(ABORTED)
 
-    assert ("failed", "aborted", True) == (row["state"], row["reason"], f"pid {process.pid} (" in row["message"])
+    assert ("failed", "aborted") == (row["state"], row["reason"])
+    assert (not leg, not leg) == (goes_on, f"pid {pid} (" in row["message"])

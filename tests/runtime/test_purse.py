@@ -3,7 +3,7 @@
 from typing import Any
 
 import clew
-from clew.core.budget import RunBudget
+from clew.core.budget import RunBudget, Spent
 from clew.runtime.gate import Gate
 from clew.runtime.purse import Purse
 
@@ -17,11 +17,11 @@ def purse(limit: int | None, seen: dict[str, Any]) -> None:
         found = Purse(gate)
         seen["first"] = found.grant("child-1", RunBudget(max_calls=3), None).max_calls
         seen["second"] = found.grant("child-2", RunBudget(), None).max_calls
-        seen["kept"] = gate.lent["max_calls"]
+        seen["kept"] = gate.lent
         seen["fact"] = found.allocation("child-1")
         found.settle("child-1")
         found.settle("child-2")
-        seen["free"] = gate.lent["max_calls"]
+        seen["free"] = gate.lent
         seen["again"] = found.grant("child-1", RunBudget(max_calls=99), None).max_calls
 
     tool = clew.Tool(lambda: 1, name="look", effect="none", replay="safe")
@@ -34,7 +34,9 @@ def test_what_is_given_out_is_kept_and_what_is_left_over_is_free_again() -> None
     seen: dict[str, Any] = {}
     purse(10, seen)
 
-    assert {"first": 3, "second": 6, "kept": 9.0, "fact": {"maxCalls": 3}, "free": 0.0, "again": 9} == seen
+    assert {
+        "first": 3, "second": 6, "kept": Spent(calls=9), "fact": {"maxCalls": 3}, "free": Spent(), "again": 9
+    } == seen  # fmt: skip
 
 
 def test_without_a_limit_everybody_gets_what_they_asked_for() -> None:
@@ -42,4 +44,6 @@ def test_without_a_limit_everybody_gets_what_they_asked_for() -> None:
     seen: dict[str, Any] = {}
     purse(None, seen)
 
-    assert {"first": 3, "second": None, "kept": 3.0, "fact": {"maxCalls": 3}, "free": 0.0, "again": 99} == seen
+    assert {
+        "first": 3, "second": None, "kept": Spent(calls=3), "fact": {"maxCalls": 3}, "free": Spent(), "again": 99
+    } == seen  # fmt: skip

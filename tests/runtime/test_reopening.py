@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import clew
 from clew.core.resume import ResumePlan, Step
 from clew.runtime.reopening import blocked_reason
+from tests.disk.living import orphan
 from tests.histories import Scribe
 from tests.runtime.stage import (
     RUN,
@@ -161,18 +161,11 @@ def test_an_abort_while_probes_are_asked_names_what_lives() -> None:
     dies(home.run_sync, declared, run_id=run_id)
     store.revive()
     (wired,) = (call for call in home.reader.see(run_id).state.unsettled() if call.tool == "wire")
-    process = subprocess.Popen(
-        [sys.executable, "-c", "print('up', flush=True); input()"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "CLEW_CALL": f"{wired.key}#1"},
-    )  # fmt: skip
-    with process:
-        assert process.stdout is not None
-        process.stdout.readline()
+    with orphan(CLEW_CALL=f"{wired.key}#1") as pid:
         result = home.resume_sync(run_id, declared, notice=lambda text: heard.set())
-        process.kill()
 
     assert ("failed", "aborted") == (result.operation.state, result.reason)
-    assert f"{wired.key}#1: pid {process.pid} (" in home.reader.row(run_id)["message"]
+    assert f"{wired.key}#1: pid {pid} (" in home.reader.row(run_id)["message"]
 
 
 def test_what_no_probe_can_tell_keeps_the_run_paused_after_the_probes() -> None:

@@ -307,7 +307,7 @@ def test_without_a_name_the_open_effects_of_a_living_run_are_looked_up(tmp_path:
 def test_a_command_whose_writer_has_gone_is_withdrawn_and_done_under_the_lock() -> None:
     """Between looking at the lock and posting, the writer may have paused: nobody would ever answer."""
     home, _, _ = open_effect()
-    status = send(home._parts, RUN, "settle", Said("ann", "looked"), {})
+    status = send(home._parts, RUN, "settle", Said("ann", "looked"), {"outcome": "happened"})
 
     row = home.settle(RUN, clew.Happened(1), **WHO)
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.capability import Capability, fallback
 from clew.core.ids import CALL_NAMESPACE
 from clew.errors import UsageError
-from clew.runtime.tools import RESERVED, Agent, Call, Tool, as_agent, as_tool
+from clew.runtime.tools import RESERVED, Agent, Call, Tool, _resolved, as_agent, as_tool
+from clew.toolkit import read_file
 
 
 def find(call: Call) -> clew.Verdict:
@@ -308,6 +310,20 @@ def test_a_configuration_that_no_record_can_hold_is_refused_where_it_is_declared
         Agent(agent_body, name="a", config=config)
 
     assert ("value_not_json", path) == (caught.value.code, caught.value.facts["path"])
+
+
+def test_a_stranger_is_not_built_in() -> None:
+    """#137: who claims to be one of clew's own tools and is not is refused, where the reference gives the strictest."""
+    with pytest.raises(UsageError) as caught:
+        Tool(working, effect="none", builtin=True)
+
+    assert ("invalid_tool", "builtin") == (caught.value.code, read_file.capability.source)
+    assert fallback("working", ["capability_invalid:builtin_source"]) == resolved(working)
+
+
+def resolved(body: Any) -> Capability:
+    """What a body that claims to be built in comes to, before it is refused."""
+    return _resolved("working", body, "none", "safe", builtin=True)
 
 
 def test_any_function_is_an_agent() -> None:

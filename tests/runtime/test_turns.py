@@ -255,3 +255,33 @@ def test_a_journal_that_fails_at_the_answer_ends_the_leg(way: str) -> None:
     crash(scene, agent, CrashPoint(2, 0))
 
     assert ["agent_start"] == scene.words
+
+
+@ways
+def test_a_turn_inside_of_a_step_is_matched_there(way: str) -> None:
+    """A step that has its answer never asks again: its turns must not stand in the way of later ones, nor be theirs."""
+    scene, asked, legs = Scene(), [], []
+
+    def ask(request: Any) -> str:
+        asked.append(request)
+        return f"answer {len(asked)}"
+
+    def script(run: Any) -> Any:
+        async def on_loop() -> Any:
+            return await run.turn(ask, "same")
+
+        inner = (lambda: run.turn(ask, "same")) if way == "plain" else on_loop
+        first = yield run.step("first", inner)
+        legs.append(first)
+        if len(legs) == 1:
+            raise LookupError("a bug")
+        second = yield run.step("second", inner)
+        third = yield run.turn(ask, "another")
+        return [first, second, third]
+
+    agent = agent_of(way, script)
+    scene.run(agent)
+    result = scene.resume(agent)
+
+    assert (["answer 1", "answer 2", "answer 3"], ["same", "same", "another"]) == (result.output, asked)
+    assert ["first-1", "second-1", None] == [event.get("stepId") for event in scene.said("agent_start")]

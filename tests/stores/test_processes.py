@@ -2,6 +2,8 @@
 
 import os
 import re
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,7 +15,7 @@ from clew.disk.groups import Patience
 from clew.errors import Refused
 from clew.stores.base import CommandEnd, Order
 from clew.stores.processes import LocalProcesses
-from tests.disk.living import living
+from tests.disk.living import lives, living, orphan, output_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands are for Linux")
 if sys.platform == "linux":
@@ -131,3 +133,71 @@ def test_living_processes_are_found_by_their_run(tmp_path: Path) -> None:
     assert [f"{run_id}:shell-1:c1#2"] == list(found)
     assert re.fullmatch(rf"pid {pid} \(.*sleep 60\) since 20[-0-9T:.]+Z", found[f"{run_id}:shell-1:c1#2"])
     assert {} == other
+
+
+def quick() -> LocalProcesses:
+    return LocalProcesses(time.monotonic, patience=Patience(0.2, 5.0))
+
+
+@pytest.mark.parametrize(("leg", "ended"), [("n1", True), ("n2", False), ("", False)])
+def test_a_process_is_ended_by_the_nonce_of_a_leg_of_the_run(leg: str, ended: bool) -> None:
+    """Another home may have a run of this id: the mark alone is no proof, and a guess would end that one's work."""
+    run_id = f"test-{os.getpid()}"
+    with orphan(CLEW_CALL=f"{run_id}:pay-1:c1#1", CLEW_LEG=leg) as pid:
+        left = quick().end(run_id, ["n1", ""])
+        found = (lives(pid), list(quick().living(run_id)))
+
+    assert ({}, (not ended, [] if ended else [f"{run_id}:pay-1:c1#1"])) == (left, found)
+
+
+def test_a_process_below_this_one_is_ended_by_its_mark_alone() -> None:
+    """Whose it is, its descent says; and it dies with all that it started."""
+    run_id = f"test-{os.getpid()}"
+    marked = {**os.environ, "CLEW_CALL": f"{run_id}:pay-1:c1#1"}
+    command = ["sh", "-c", "env -u CLEW_CALL sleep 60 & echo $!; wait"]
+    with subprocess.Popen(command, env=marked, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        other = quick().end(run_id[:-1], [])
+        before = lives(child)
+        left = quick().end(run_id, [])
+
+    assert ({}, True, {}, False, -signal.SIGTERM) == (other, before, left, lives(child), process.returncode)
+
+
+ADOPTS = """
+import os, subprocess, sys, time
+from clew.disk.groups import Patience
+from clew.stores.processes import LocalProcesses
+before = subprocess.Popen(["sleep", "60"])
+processes = LocalProcesses(time.monotonic, patience=Patience(0.2, 5.0))
+away = "sleep 60 >/dev/null 2>&1 & echo $!"
+with processes.adopting():
+    pid = int(subprocess.run(["setsid", "sh", "-c", away], capture_output=True, check=True).stdout)
+    named = processes.living("r1")
+    left = processes.end("r1", [])
+state = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] if os.path.exists(f"/proc/{pid}") else "-"
+print(*named, f"pid {pid} (" in "".join(named.values()), left, state in "Z-", before.poll(), flush=True)
+before.kill()
+before.wait()
+"""
+
+
+def test_a_program_that_owns_its_process_ends_what_lost_its_parent() -> None:
+    """A grandchild with a session of its own and no mark; who was there before is not the run's."""
+    assert ["a process without a mark True {} True None"] == output_of(ADOPTS)
+
+
+def test_who_asks_for_the_end_is_never_ended_itself() -> None:
+    """A run inside of another run's tool carries that one's mark, and would be told to end itself."""
+    code = """
+import os, time
+from clew.stores.processes import LocalProcesses
+print(LocalProcesses(time.monotonic).end("r1", ["n1"]), flush=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "CLEW_CALL": "r1:pay-1:c1#1", "CLEW_LEG": "n1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert "{}\n" == done.stdout

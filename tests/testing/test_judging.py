@@ -7,6 +7,7 @@ import pytest
 
 from clew.core.calls import CallState
 from clew.core.capability import resolve
+from clew.core.findings import Finding
 from clew.core.records import Batch, Draft
 from clew.testing.judging import described, judge, undeclared
 from clew.testing.lives import Kill, Lived
@@ -51,6 +52,13 @@ def test_a_second_attempt_is_no_double_by_itself(second: dict[str, Any]) -> None
     lived = a_life(ran("k", **{**second, "returned": True}), ran("k", 2, **second))
 
     assert () == found(lived, lived)
+
+
+def test_a_journal_that_contradicts_itself_is_a_fault_of_clew() -> None:
+    """The kit dies at every append of the user's agent: the best place to find what our own tests never wrote."""
+    lived = a_life(contradictions=[Finding("I-7", 9, 9, "the result is told twice", "pay-1")])
+
+    assert ("its journal contradicts itself: pay-1: the result is told twice [I-7]",) == found(lived, lived)
 
 
 def test_the_list_of_effects_outweighs_the_return() -> None:

@@ -201,3 +201,20 @@ def test_an_interrupted_test_stops() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         crash_points(plain, "go", tools={rate: struck, pay: (Bank().pay, Bank().find)})
+
+
+def test_a_tool_with_a_business_key_survives_every_death() -> None:
+    """Its claims outlive the process that dies, as they would on a disk."""
+    bank = Bank()
+
+    @clew.tool(effect="external", probe=bank.find, in_doubt_s=0, key=lambda order: order)
+    def pay(call: clew.Call, order: str) -> Any:
+        return bank.pay(call, order)
+
+    @clew.agent(tools=[pay])
+    def paying(run: clew.SyncRun, prompt: str) -> Any:
+        return run.call(pay, order="a")
+
+    report = bank.try_out(paying)
+
+    assert ({"completed"}, {}) == ({point.outcome for point in report}, report.findings)

@@ -47,13 +47,38 @@ def test_the_page_of_a_run_answers_who_what_when_and_how_far() -> None:
     ] == lines
 
 
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ({"phase": "repairing", "iteration": 2, "repairCount": 1}, "repairing: round 2, 1 repair"),
+        (
+            {
+                "phase": "paused",
+                "iteration": 1,
+                "repairCount": 0,
+                "pauseReason": "policy_denied",
+                "resumePhase": "executing",
+            },
+            "paused (policy_denied), to go on executing: round 1, 0 repairs",
+        ),
+        (
+            {"phase": "failed", "iteration": 3, "repairCount": 2, "failureCode": "loop_exhausted"},
+            "failed (loop_exhausted): round 3, 2 repairs",
+        ),
+    ],
+)
+def test_where_a_loop_stands_is_one_line(told: dict[str, Any], line: str) -> None:
+    """What it is at, why it stopped, and how many tries it had."""
+    assert f"  loop     {line}" == page(snapshot(loop=told))[3]
+
+
 def test_what_nobody_measured_is_not_zero() -> None:
     """A run that cost money must not look free."""
     metrics = {"toolCalls": 0, "turns": 2, "tokens": None, "durationMs": 0, "unmeasuredTurns": 2, "toolFailures": 1}
 
     lines = page(snapshot(metrics=metrics))
 
-    assert any("tokens not reported, 2 of the turns unmeasured, 1 error answer" in line for line in lines)
+    assert any("2 turns, tokens not reported, 1 error answer" in line for line in lines)
 
 
 def test_a_time_over_a_clock_that_was_set_back_says_so() -> None:
@@ -147,3 +172,12 @@ def test_a_page_lists_children_and_the_parent() -> None:
         "           child-1  kid-1 (worker): cancel requested",
         "  parent   top, step child-2; it takes this run along",
     ] == [line for line in lines if "kid-1" in line or "top" in line]
+
+
+def test_a_journal_that_contradicts_itself_says_so_on_its_page() -> None:
+    """Whoever reads the account must not take it for the whole truth."""
+    wrong = {"own": True, "sequence": 9, "chain": "ab" * 32, "tail": CLEAN, "findings": [], "findingCount": 2}
+    lines = page(snapshot(integrity=wrong))
+
+    told = "9 records, ends clean; it contradicts itself in 2 places: clew verify --deep"
+    assert [f"  journal  runs/k3f.jsonl ({told})"] == [line for line in lines if line.startswith("  journal")]

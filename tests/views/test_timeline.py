@@ -30,6 +30,17 @@ def test_a_journal_reads_from_top_to_bottom() -> None:
     assert (Path(__file__).with_name("settled.txt")).read_text("utf-8").splitlines() == lines
 
 
+def test_a_phase_of_a_loop_is_progress() -> None:
+    """Whoever watches a loop wants to know what it is at, and why it stopped."""
+    at_work = line_of(record("loop", phase="repairing", iteration=2))
+    over = line_of(record("loop", phase="failed", iteration=3, failureCode="loop_exhausted", failureMessage="no check"))
+
+    assert [
+        ("the loop: repairing, round 2", (), True),
+        ("the loop: failed (loop_exhausted), round 3", ("no check",), True),
+    ] == [(line.text, line.more, line.main) for line in (at_work, over)]
+
+
 def test_a_line_of_another_day_says_which() -> None:
     """A log that is read a week later would otherwise seem to be of today."""
     old = Record(1, "k3f", 7, "n-1", "2026-11-22T13:54:02.000Z", "operation", {"event": "COMPLETE"})
@@ -86,7 +97,7 @@ def test_the_finish_of_an_old_program_says_its_status() -> None:
     assert "finished: succeeded" == line_of(record("finish", status="succeeded")).text
 
 
-@pytest.mark.parametrize("kind", ["start", "resume", "operation", "pause", "finish", "checkpoint", "control"])
+@pytest.mark.parametrize("kind", ["start", "resume", "operation", "loop", "pause", "finish", "checkpoint", "control"])
 def test_a_record_with_nothing_in_it_still_has_a_line(kind: Kind) -> None:
     """The same for records."""
     line = line_of(record(kind))

@@ -1,4 +1,4 @@
-"""`clew settle`, `pause`, `abort` and `unlock`: a person's acts on a run, recorded with who and why."""
+"""`clew settle`, `pause`, `steer`, `abort` and `unlock`: a person's acts on a run, recorded with who and why."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +14,9 @@ from clew.views.account import started_lines
 from clew.views.effects import evidence_lines, standing
 from clew.views.timeline import concerns, line_of, log_lines, proof_lines
 
+END_S: Final = 15.0
+LOOK_S: Final = 0.05
+NOTHING_STARTED: Final = "it had started nothing that could change the world"
 VERDICTS: Final = ("happened", "did-not-happen", "give-up")
 
 
@@ -26,6 +29,7 @@ def settle(
     reason: str,
     result: str | None,
     evidence: list[str],
+    control_id: str = "",
 ) -> int:
     """Record what a person found out about an open effect."""
     call, verdict = _call_and_verdict(words, result)
@@ -36,7 +40,9 @@ def settle(
     # By its name from here on: until a living writer reads it, another effect may be the only open one.
     shown = _show_evidence(desk, home, run_id, call)
     with desk.proof_of(home, run_id):
-        settled = home.settle(run_id, verdict, by=by, reason=reason, call=shown, evidence=evidence)
+        settled = home.settle(
+            run_id, verdict, by=by, reason=reason, call=shown, evidence=evidence, control_id=control_id
+        )
     if desk.options.json:
         desk.screen.answer_json(settled)
     else:
@@ -96,25 +102,58 @@ def _show_evidence(desk: Desk, home: Home, run_id: str, name: str | None) -> str
     return call.key
 
 
-def pause(desk: Desk, run: str, *, by: str | None, reason: str) -> int:
+def pause(desk: Desk, run: str, *, by: str | None, reason: str, control_id: str = "") -> int:
     """Ask a living run to pause at its next safe point."""
     home = desk.home().require()
-    done = home.pause(run, by=by or login(home), reason=reason)
-    _answer(desk, done, f"{done['runId']} pauses at its next safe point")
+    done = home.pause(run, by=by or login(home), reason=reason, control_id=control_id)
+    _answer(desk, done, f"{done['runId']} pauses at its next safe point{_again(done)}")
     return 0
 
 
-def abort(desk: Desk, run: str, *, by: str | None, reason: str) -> int:
-    """End a run for good; what it had started stays listed."""
+def steer(desk: Desk, run: str, text: str, *, by: str | None, control_id: str = "") -> int:
+    """Tell a run's agent something; it reads that when it asks for it."""
     home = desk.home("operator").require()
     run_id = home.find(run)
     with desk.proof_of(home, run_id):
-        done = home.abort(run_id, by=by or login(home), reason=reason)
-    _answer(desk, done, f"{run_id} is aborted and never goes on")
-    effects = done.get("effects") or []
-    if effects:
-        desk.screen.tell("what it had started:", *started_lines(effects), *desk.block(home, run_id))
+        done = home.steer(run_id, text, by=by or login(home), control_id=control_id)
+    _answer(desk, done, f"{run_id} is told when its agent asks{_again(done)}")
     return 0
+
+
+def abort(desk: Desk, run: str, *, by: str | None, reason: str, control_id: str = "") -> int:
+    """End a run for good; what it had started stays listed, and what could not be ended is named."""
+    home = desk.home("operator").require()
+    run_id = home.find(run)
+    with desk.proof_of(home, run_id):
+        done = home.abort(run_id, by=by or login(home), reason=reason, control_id=control_id)
+    row = _at_its_end(home, run_id)
+    if desk.options.json:
+        desk.screen.answer_json({**done, "state": row["state"], "message": row.get("message", "")})
+        return 0
+    ended = row["state"] in ("completed", "failed")
+    what = "is aborted and never goes on" if ended else "is aborting: it ends when what it started has ended"
+    desk.screen.answer(f"{run_id} {what}{_again(done)}")
+    effects = list(home.reader.effects(home.reader.see(run_id).state))
+    started = [effect for effect in effects if effect["status"] != "not_started"]
+    words = ["what it had started:", *started_lines(started)] if started else [NOTHING_STARTED]
+    desk.screen.tell(*words, *desk.block(home, run_id))
+    return 0
+
+
+def _at_its_end(home: Home, run_id: str) -> dict[str, Any]:
+    """The run's row once a living writer has come to the end of its abort, or does not in a while."""
+    clock = home.reader.clock
+    until_s = clock.monotonic_s() + END_S
+    row = home.reader.row(run_id)
+    while row["state"] not in ("completed", "failed") and clock.monotonic_s() < until_s:
+        clock.sleep(LOOK_S, lambda: False)
+        row = home.reader.row(run_id)
+    return row
+
+
+def _again(done: dict[str, Any]) -> str:
+    """That it was done before, under the same id."""
+    return " (it was asked before)" if done["status"] == "duplicate" else ""
 
 
 def unlock(desk: Desk, run: str | None, *, nonce: str | None, by: str, reason: str) -> int:

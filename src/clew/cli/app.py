@@ -2,45 +2,24 @@
 
 import shlex
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated
 
 from cyclopts import (
-    App,
     CycloptsError,
-    Group,
     MissingArgumentError,
     Parameter,
     UnknownCommandError,
     UnusedCliTokensError,
 )
 
-from clew.cli import acting, examining, looking, resuming, running
+from clew.cli import acting, deciding, examining, finding, looking, resuming, running
 from clew.cli.desk import Desk, attend
+from clew.cli.limits import NO_LIMITS, Limits
+from clew.cli.root import DEFAULTS, Choice, Switch, app
 from clew.cli.screen import Options, Screen, lenient, stand_in
 from clew.errors import ClewError, UsageError
-from clew.runtime.recovery import VERSION
 
-DEFAULTS: Final = Options()
-Choice = Literal["pause", "fail"]
-Switch = Parameter(negative="", show_default=False)
-
-app = App(
-    name="clew",
-    version=VERSION,
-    group_parameters=Group("Options", sort_key=10),
-    help_format="markdown",
-    help="""Run agents that do real things, and never lose the thread.
-
-Every run keeps a journal of what it did. When it dies between an effect and its record, clew does not guess: it asks
-the tool's probe, or a person, writes the answer down, and goes on.
-
-RUN is any unique part of a run's id, or @last. The answer is on stdout, progress on stderr.""",
-    help_epilogue="""Exit codes:
-0 done, 1 a fault of clew, 2 wrong usage, 3 the run failed or was aborted, 4 refused, 5 paused at a limit,
-10 no such home or run, 11 held by another writer, 12 corrupt, 13 storage.
-Paused: 20 approval wanted, 21 an effect needs a person, 22 the agent raised, 23 on request, 130 Ctrl-C,
-143 SIGTERM.""",
-)
+__all__ = ["app", "deciding", "serve"]
 
 
 @app.command(sort_key=0, usage="Usage: clew run FILE:AGENT [INPUT] [OPTIONS]")
@@ -52,6 +31,7 @@ def run(
     run_id: str | None = None,
     max_calls: int | None = None,
     timeout: float | None = None,
+    limits: Limits = NO_LIMITS,
     on_error: Choice = "pause",
     on_limit: Choice = "pause",
     options: Options = DEFAULTS,
@@ -69,11 +49,12 @@ def run(
         run_id: An id of your own; made when left out.
         max_calls: Pause before a call above this number.
         timeout: Pause when the agent has been running for so many seconds.
+        limits: What else is limited.
         on_error: When the agent raises: pause, so that it can be mended and resumed, or fail for good.
         on_limit: The same at a limit.
         options: What every command takes.
     """
-    terms = running.Terms(max_calls, timeout, on_error, on_limit)
+    terms = running.Terms(max_calls, timeout, on_error, on_limit, limits)
     return attend(options, lambda desk: running.run(desk, target, input, run_id, terms))
 
 
@@ -120,6 +101,7 @@ def resume(
     agent: str | None = None,
     max_calls: int | None = None,
     timeout: float | None = None,
+    limits: Limits = NO_LIMITS,
     on_error: Choice = "pause",
     on_limit: Choice = "pause",
     accept_config: Annotated[bool, Switch] = False,
@@ -148,6 +130,7 @@ def resume(
         agent: FILE:AGENT, when the agent is not where it was.
         max_calls: A new limit for all calls of the run, those made before included.
         timeout: A new limit for all the seconds that the agent runs, those spent before included.
+        limits: New limits of what else is limited, over all legs.
         on_error: When the agent raises: pause or fail.
         on_limit: The same at a limit.
         accept_config: Go on although what the agent declares has changed; recorded, with --by and --reason.
@@ -155,7 +138,7 @@ def resume(
         reason: Why.
         options: What every command takes.
     """
-    terms = running.Terms(max_calls, timeout, on_error, on_limit)
+    terms = running.Terms(max_calls, timeout, on_error, on_limit, limits)
     one = run is not None or agent is not None or accept_config or by is not None or reason is not None
 
     def deed(desk: Desk) -> int:
@@ -167,86 +150,12 @@ def resume(
     return attend(options, deed)
 
 
-@app.command(
-    sort_key=4, usage="Usage: clew settle RUN [CALL] happened|did-not-happen|give-up --by NAME --reason TEXT [OPTIONS]"
-)
-def settle(
-    run: str,
-    call: Annotated[str | None, Parameter(name="[CALL]", show_default=False)] = None,
-    verdict: Annotated[str | None, Parameter(name="VERDICT", show_default=False)] = None,
-    /,
-    *,
-    by: str,
-    reason: str,
-    result: str | None = None,
-    evidence: Annotated[list[str] | None, Parameter(negative="")] = None,
-    options: Options = DEFAULTS,
-) -> int:
-    """Say what became of an effect that nobody can vouch for.
-
-    Shows what is known first. Recorded with who, why and on what evidence. Settled as
-    happened, the agent is told the result; as did-not-happen, it is started
-    again; give-up ends the run.
-
-    Example: clew settle k3f happened --by ann --reason "bank statement" --result '{"transfer":"T-77"}'
-
-    Args:
-        run: Any unique part of the run's id, @last, or an effect's whole key run:step:call.
-        call: The effect's step, call id or key; may be left out when one effect is open.
-        verdict: happened, did-not-happen or give-up.
-        by: Who says so.
-        reason: Why.
-        result: What the tool would have returned, as JSON. Without it the agent is told that it is not recorded.
-        evidence: What it rests on; may be repeated.
-        options: What every command takes.
-    """
-    return attend(
-        options,
-        lambda desk: acting.settle(
-            desk, run, (call, verdict), by=by, reason=reason, result=result, evidence=evidence or []
-        ),
-    )
-
-
-@app.command(sort_key=5, usage="Usage: clew pause RUN [OPTIONS]")
-def pause(run: str, /, *, by: str | None = None, reason: str = "requested", options: Options = DEFAULTS) -> int:
-    """Ask a living run to pause at its next safe point.
-
-    What has started is not interrupted.
-
-    Example: clew pause k3f --reason "bank holiday"
-
-    Args:
-        run: Any unique part of the run's id, or @last.
-        by: Who asks; the name you are logged in under when left out.
-        reason: Why.
-        options: What every command takes.
-    """
-    return attend(options, lambda desk: acting.pause(desk, run, by=by, reason=reason))
-
-
-@app.command(sort_key=6, usage="Usage: clew abort RUN [OPTIONS]")
-def abort(run: str, /, *, by: str | None = None, reason: str = "requested", options: Options = DEFAULTS) -> int:
-    """End a run for good; it never goes on.
-
-    Nothing more starts; what was started stays listed.
-
-    Example: clew abort k3f --reason "wrong file"
-
-    Args:
-        run: Any unique part of the run's id, or @last.
-        by: Who ends it; the name you are logged in under when left out.
-        reason: Why.
-        options: What every command takes.
-    """
-    return attend(options, lambda desk: acting.abort(desk, run, by=by, reason=reason))
-
-
 @app.command(sort_key=7, usage="Usage: clew verify [RUN] [OPTIONS]")
 def verify(
     run: str | None = None,
     /,
     *,
+    deep: Annotated[bool, Switch] = False,
     accept_loss: Annotated[bool, Switch] = False,
     by: str | None = None,
     reason: str | None = None,
@@ -255,12 +164,13 @@ def verify(
 ) -> int:
     """Check that journals are what clew wrote, to their ends.
 
-    Changes nothing, unless a loss is accepted; ends with 12 when one is damaged.
+    Changes nothing, unless a loss is accepted; ends with 12 when one is damaged or contradicts itself.
 
-    Example: clew verify
+    Example: clew verify --deep
 
     Args:
         run: Any unique part of the run's id, or @last; all runs when left out.
+        deep: Let a second reader judge what is said in them as well, by the twelve invariants.
         accept_loss: Go on from what is left although records are missing; recorded, with --by and --reason.
         by: Who accepts it.
         reason: Why.
@@ -270,30 +180,7 @@ def verify(
     if accept_loss or by or reason or nonce:
         loss = acting.Loss(accept_loss, by or "", reason or "", nonce)
         return attend(options, lambda desk: acting.accept_loss(desk, run, loss))
-    return attend(options, lambda desk: looking.verify(desk, run))
-
-
-@app.command(sort_key=8, usage="Usage: clew unlock RUN --nonce N --by NAME --reason TEXT [OPTIONS]")
-def unlock(
-    run: str | None = None, /, *, nonce: str | None = None, by: str, reason: str, options: Options = DEFAULTS
-) -> int:
-    """Free a run whose owner cannot be proven gone, on your word.
-
-    Make sure first: two that run it at once pay twice.
-
-    Without RUN and --nonce, but with --home PATH: free a home that is a copy, so that its runs go on here. Make sure
-    first that the original did not go on since it was copied, and never does.
-
-    Example: clew unlock k3f --nonce 3f9ac1d2e4b5a697 --by ann --reason "that machine was scrapped"
-
-    Args:
-        run: Any unique part of the run's id, or @last.
-        nonce: The open leg's nonce, as the refused command printed it.
-        by: Who says so.
-        reason: How you know it.
-        options: What every command takes.
-    """
-    return attend(options, lambda desk: acting.unlock(desk, run, nonce=nonce, by=by, reason=reason))
+    return attend(options, lambda desk: looking.verify(desk, run, deep=deep))
 
 
 @app.command(sort_key=9)
@@ -310,6 +197,33 @@ def doctor(*, agent: str | None = None, options: Options = DEFAULTS) -> int:
         options: What every command takes.
     """
     return attend(options, lambda desk: examining.doctor(desk, agent))
+
+
+@app.command(sort_key=10, usage="Usage: clew find KEY [--tool NAME] [OPTIONS]")
+def find(
+    key: str | None = None,
+    /,
+    *,
+    tool: str | None = None,
+    rebuild: Annotated[bool, Switch] = False,
+    options: Options = DEFAULTS,
+) -> int:
+    """Find the run that has a business key: how it stands there, since when, what to do next.
+
+    Ends with 10 when nobody has it. Reads the index, and the journals of the runs that have the key.
+
+    With --rebuild instead of KEY: read every journal and make the index hold what they hold. Nothing is taken out of
+    it. Ends with 12 while a journal cannot be read, for then nobody knows which keys it has.
+
+    Example: clew find 1042 --tool pay
+
+    Args:
+        key: The key as the tool's key function gives it; a JSON value that is no text as JSON.
+        tool: Only of this tool.
+        rebuild: Build the index anew from the journals.
+        options: What every command takes.
+    """
+    return attend(options, lambda desk: finding.find(desk, key, tool, rebuild=rebuild))
 
 
 def serve(argv: Sequence[str]) -> int:

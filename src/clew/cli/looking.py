@@ -1,7 +1,8 @@
 """`clew ls`, `clew show` and `clew verify`: look, never touch. No agent's file and no framework is imported."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from clew.runtime.home import Home
 from clew.runtime.reader import Seen
 from clew.views.account import account_lines, verdict_line
 from clew.views.effects import effects_table
+from clew.views.findings import finding_lines
 from clew.views.plain import one_line
 from clew.views.rows import blocks
 from clew.views.timeline import line_of, log_lines
@@ -44,7 +46,7 @@ def show(desk: Desk, run: str, *, effects: bool, log: bool, follow: bool) -> int
         for record in _following(home, run_id) if follow else home.reader.records(run_id):
             _show_record(desk, home, record)
         return 0
-    seen = home.reader.see(run_id)
+    seen = home.reader.see(run_id) if effects else home.reader.examine(run_id)
     if effects:
         _show_effects(desk, home, seen.state)
     elif desk.options.json:
@@ -98,14 +100,17 @@ def _following(home: Home, run_id: str) -> Iterator[Record]:
         time.sleep(LOOK_S)
 
 
-def verify(desk: Desk, run: str | None) -> int:
-    """Check one journal, or all, to the end. 12 when one of them is not what was written."""
+def verify(desk: Desk, run: str | None, *, deep: bool = False) -> int:
+    """Check one journal, or all, to the end. 12 when one of them is not what was written, or contradicts itself."""
     home = desk.home().require()
     if run is not None:
-        found = home.verify(run)
-        desk.screen.answer_json(found) if desk.options.json else desk.screen.answer_lines([verdict_line(found)])
-        return EXIT_CORRUPT if found["missingBlobs"] else 0
-    judged = [_verdict(home, run_id) for run_id in sorted(home.reader.store.ids())]
+        found = _verified(desk, home, run, deep=deep)
+        if desk.options.json:
+            desk.screen.answer_json(found)
+        else:
+            desk.screen.answer_lines([verdict_line(found), *finding_lines(found)])
+        return _exit_of(found)
+    judged = [_verdict(home, run_id, deep=deep) for run_id in sorted(home.reader.store.ids())]
     verdicts, exits = [verdict for verdict, _ in judged], [code for _, code in judged]
     if desk.options.json:
         desk.screen.answer_json(verdicts)
@@ -114,20 +119,34 @@ def verify(desk: Desk, run: str | None) -> int:
     return EXIT_CORRUPT if EXIT_CORRUPT in exits else max(exits, default=0)
 
 
-def _verdict(home: Home, run_id: str) -> tuple[dict[str, object], int]:
+def _verified(desk: Desk, home: Home, run: str, *, deep: bool) -> dict[str, Any]:
+    """What is found of one run; of one that cannot be followed, what the checker found is told before the error."""
+    try:
+        return home.verify(run, deep=deep)
+    except Corrupt as error:
+        if not desk.options.json:
+            desk.screen.answer_lines(finding_lines(error.facts))
+        raise
+
+
+def _exit_of(found: Mapping[str, Any]) -> int:
+    return EXIT_CORRUPT if found["missingBlobs"] or found.get("findingCount") else 0
+
+
+def _verdict(home: Home, run_id: str, *, deep: bool) -> tuple[dict[str, Any], int]:
     """What is found of one run, and the exit code of that alone."""
     try:
-        found = home.verify(run_id)
+        found = home.verify(run_id, deep=deep)
     except ClewError as error:
         return {"runId": run_id, **error.as_json()}, error.exit_code
-    return found, EXIT_CORRUPT if found["missingBlobs"] else 0
+    return found, _exit_of(found)
 
 
-def _verdict_lines(verdict: dict[str, object], code: int) -> list[str]:
+def _verdict_lines(verdict: dict[str, Any], code: int) -> list[str]:
     error = verdict.get("error")
     if not isinstance(error, dict):
-        return [verdict_line(verdict)]
+        return [verdict_line(verdict), *finding_lines(verdict)]
     # A journal that this user may not open is not said to be damaged.
     word = "CORRUPT" if code == EXIT_CORRUPT else "UNREADABLE"
     head = f"{word}  {verdict['runId']}  {one_line(str(error['message']), 500)} [{error['code']}]"
-    return [head, f"  next: {one_line(str(error['next']), 500)}"]
+    return [head, f"  next: {one_line(str(error['next']), 500)}", *finding_lines(error["facts"])]

@@ -16,6 +16,7 @@ from clew.runtime.control import ON_TERMINATE
 from clew.runtime.home import Home
 from clew.runtime.tools import Agent
 from clew.views.advice import STATES, plan_lines, reason_text
+from clew.views.measures import limit_reached
 from clew.views.plain import count_text, one_line
 
 WORST: Final = (1, 13, 12, 11, 10, 4, 2, 3, 22, 21, 20, 23, 5, 0)
@@ -23,7 +24,7 @@ WORST: Final = (1, 13, 12, 11, 10, 4, 2, 3, 22, 21, 20, 23, 5, 0)
 INTERRUPTED, TERMINATED = STOPPED = (130, 143)
 
 _OVER: Final = ("completed", "failed")
-_LIMITS: Final = {"budget_exceeded": "max_calls", "run_timeout": "timeout_s"}
+_LIMITS: Final = ("budget_exceeded", "run_timeout", "budget_not_enforceable")
 
 Told = dict[str, Any]
 
@@ -128,8 +129,10 @@ def _not_now(row: Mapping[str, Any], terms: Terms) -> str:
         return ""
     if shown != "paused":
         return STATES.get(shown, f"it is {shown}")
-    limit = _LIMITS.get(reason)
-    if limit is not None and getattr(terms, limit) is None:
+    if reason == "tool_approval_denied":
+        # Asking again right away whoever has just said no is for a person to want.
+        return reason_text(reason)
+    if reason in _LIMITS and not terms.renews(reason, limit_reached(row)):
         return f"{reason_text(reason)}: it waits for a new one"
     return ""
 

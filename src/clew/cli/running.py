@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
+from clew.cli.approving import terminal
 from clew.cli.desk import Desk, proof_of_leg
+from clew.cli.limits import NO_LIMITS, Limits
 from clew.cli.loading import load_agent, load_recorded
 from clew.cli.screen import others_to_stderr
 from clew.core.answers import json_text
-from clew.core.budget import RunBudget
+from clew.core.budget import LIMIT_OF, RunBudget
 from clew.core.records import Record
 from clew.core.resume import check_ours
 from clew.core.snapshot import RunResult
@@ -31,11 +34,23 @@ class Terms:
     timeout_s: float | None = None
     on_error: str = "pause"
     on_limit: str = "pause"
+    more: Limits = NO_LIMITS
 
     def budget(self, recorded: RunBudget) -> RunBudget:
         """The recorded limits, with what was said now in their place."""
-        said = {"max_calls": self.max_calls, "run_timeout_s": self.timeout_s}
+        said = self.said()
         return msgspec.structs.replace(recorded, **{name: value for name, value in said.items() if value is not None})
+
+    def said(self) -> dict[str, Any]:
+        """Each limit by its name in the library, None where nothing was said."""
+        return {"max_calls": self.max_calls, "run_timeout_s": self.timeout_s, **self.more.said()}
+
+    def renews(self, reason: str, dimension: str) -> bool:
+        """Is what was said now of use to a run that paused for this reason, at the limit of this?"""
+        said = self.said()
+        if reason == "budget_not_enforceable":
+            return self.more.on_unmeasured == "continue"
+        return said[LIMIT_OF.get(dimension, "run_timeout_s" if reason == "run_timeout" else "max_calls")] is not None
 
 
 class Progress:
@@ -67,10 +82,11 @@ def run(desk: Desk, target: str, prompt: str | None, run_id: str | None, terms: 
     home = desk.home()
     with others_to_stderr():
         agent = load_agent(target)
-        result = home.run_sync(
-            agent, prompt, run_id=run_id, budget=budget, on_error=terms.on_error, on_limit=terms.on_limit,
-            notice=desk.screen.notice, on_record=Progress(desk, desk.when(home)),
-        )  # fmt: skip
+        with home.processes.adopting():
+            result = home.run_sync(
+                agent, prompt, run_id=run_id, budget=budget, on_error=terms.on_error, on_limit=terms.on_limit,
+                notice=desk.screen.notice, on_record=Progress(desk, desk.when(home)), approver=terminal(desk, home),
+            )  # fmt: skip
     return conclude(desk, home, result)
 
 
@@ -88,20 +104,24 @@ def resume(desk: Desk, run: str, target: str | None, terms: Terms, accept: Said 
         agent = load_agent(target) if target else load_recorded(recorded, base, run_id)
     if dry_run:
         return _show_plan(desk, home, run_id, agent)
-    return conclude(desk, home, go_on(desk, home, run_id, agent, terms, accept))
+    return conclude(desk, home, go_on(desk, home, run_id, agent, terms, accept, asks=True))
 
 
 def go_on(
     desk: Desk, home: Home, run_id: str, agent: Agent, terms: Terms, accept: Said | None = None,
-    *, notice: Callable[[str], None] | None = None,
+    *, notice: Callable[[str], None] | None = None, asks: bool = False,
 ) -> RunResult:  # fmt: skip
-    """Resume one run and tell how it goes, its takeover included. `notice` is told of a signal, the screen if None."""
+    """Resume one run and tell how it goes, its takeover included. `notice` is told of a signal, the screen if None.
+
+    `asks`: who sits at the terminal is asked for approvals.
+    """
     state = home.reader.see(run_id).state
     progress = Progress(desk, desk.when(home))
-    with others_to_stderr():
+    with others_to_stderr(), home.processes.adopting():
         result = home.resume_sync(
             run_id, agent, budget=terms.budget(recorded_budget(state)), accept_config=accept,
             on_error=terms.on_error, on_limit=terms.on_limit, notice=notice or desk.screen.notice, on_record=progress,
+            approver=terminal(desk, home) if asks else None,
         )  # fmt: skip
     if not progress.told:
         desk.tell_proof(home, run_id, state.sequence)

@@ -1,98 +1,110 @@
 """What a child may spend, cut out of what its parent has left, for each limit of a budget. Enforces nothing."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-
-from clew.core.budget import RunBudget
+from clew.core.budget import RunBudget, Spent
 from clew.core.delegation import DelegationState
 from clew.core.state import RunState
 
-SPENT: Final[dict[str, Callable[[RunState], float | None]]] = {
-    "max_calls": lambda state: state.metrics.tool_calls,
-    "run_timeout_s": lambda state: state.active_ms / 1000,
+MEMBERS: Final = {
+    "calls": "maxCalls",
+    "failures": "maxToolFailures",
+    "turns": "maxTurns",
+    "steps": "maxSteps",
+    "retries": "maxRetries",
+    "tokens": "maxTokens",
+    "cost_micro_usd": "maxCostMicroUsd",
+    "active_ms": "runTimeoutMs",
 }
-"""How much of a limit a run's own work has used; a limit that is not named here is handed on whole."""
+"""What is spent, and the member of a budget that bounds it; a budget's member that is not here would not be kept."""
 
-BESIDE: Final = frozenset({"run_timeout_s"})
-"""Limits that run on in a parent while its child runs: what a child uses of them, its parent uses as well."""
+BESIDE: Final = frozenset({"active_ms"})
+"""What runs on in a parent while its child runs: what a child uses of it, its parent uses as well."""
 
-_UNITS: Final = {"_s": ("Ms", 1000), "_usd": ("MicroUsd", 1_000_000)}
+UNMEASURED: Final = {"no_tokens": "unmeasuredTokens", "no_cost": "unmeasuredCosts"}
+"""Turns of which nobody reported the one or the other; a parent's limit cannot be kept then either."""
 
-
-def limits_json(budget: RunBudget) -> dict[str, Any]:
-    """The limits as a delegation's facts carry them: whole numbers in camelCase, unlimited ones left out."""
-    given = {name: getattr(budget, name) for name in budget.__struct_fields__}
-    return {_member(name): _whole(name, value) for name, value in given.items() if value is not None}
+_STOPPED: Final = ("paused", "terminal", "joined")
 
 
-def limits_of(told: Mapping[str, Any]) -> RunBudget:
-    """The limits that facts carry; what this version does not know is left out."""
-    known = {_member(name): name for name in RunBudget.__struct_fields__}
-    return RunBudget(**{known[name]: _given(known[name], value) for name, value in told.items() if name in known})
+def own(state: RunState) -> Spent:
+    """What a run's own work has used of each limit, as far as its journal says."""
+    metrics, talk = state.metrics, state.metrics.talk
+    return Spent(
+        calls=metrics.tool_calls,
+        failures=metrics.tool_failures,
+        turns=metrics.turns,
+        steps=metrics.steps_started + unanswered(state),
+        retries=metrics.retries,
+        tokens=metrics.tokens,
+        cost_micro_usd=metrics.cost_micro_usd,
+        no_tokens=talk.no_tokens + talk.open,
+        no_cost=talk.no_cost + talk.open,
+        active_ms=state.active_ms,
+    )
 
 
-def _unit(name: str) -> tuple[str, str, int]:
-    """The end of a limit's name, what stands for it in JSON, and by how much it is multiplied there."""
-    end = next((end for end in _UNITS if name.endswith(end)), "")
-    return (end, *_UNITS.get(end, ("", 1)))
+def unanswered(state: RunState) -> int:
+    """Delegations that have begun and whose step has no answer yet: each is a step all the same."""
+    return sum(state.steps.get(step) is None for step in state.delegations)
 
 
-def _member(name: str) -> str:
-    end, written, _ = _unit(name)
-    first, *rest = name.removesuffix(end).split("_")
-    return first + "".join(part.capitalize() for part in rest) + written
+def spent_by(state: RunState) -> Spent:
+    """What a run has used of each limit, its children included."""
+    return own(state).plus(lent(state.delegations.values()))
 
 
-def _whole(name: str, value: Any) -> Any:
-    return round(value * _unit(name)[2]) if type(value) in (int, float) else value
+def spent_fact(spent: Spent) -> dict[str, int]:
+    """What was used, by the members of a budget, as facts carry it; what is not measured is left out."""
+    named = {member: getattr(spent, name) for name, member in MEMBERS.items()}
+    lacking = {member: getattr(spent, name) or None for name, member in UNMEASURED.items()}
+    return {member: amount for member, amount in (named | lacking).items() if amount is not None}
 
 
-def _given(name: str, value: Any) -> Any:
-    scale = _unit(name)[2]
-    return value / scale if scale > 1 and type(value) is int else value
+def lent(children: Iterable[DelegationState]) -> Spent:
+    """What these children have used or may use yet, of what is theirs alone."""
+    total = Spent()
+    for child in children:
+        total = total.plus(_charged(child))
+    return total
 
 
-def spent_by(state: RunState) -> dict[str, Any]:
-    """What a run has used of each limit, its children included, as facts carry it; what is not measured is left out."""
-    used = {name: spent(state, name) for name in SPENT}
-    return {_member(name): _whole(name, value) for name, value in used.items() if value is not None}
+def kept(granted: RunBudget) -> Spent:
+    """What a child may use that has these limits."""
+    return _read(granted.as_json())
 
 
-def spent(state: RunState, name: str) -> float | None:
-    """What a run has used of one limit, its children included; None when that is not measured."""
-    own = SPENT[name](state)
-    return own if own is None or name in BESIDE else own + lent(state.delegations.values(), name)
-
-
-def lent(children: Iterable[DelegationState], name: str) -> float:
-    """What of one limit is used up by these children or kept for them."""
-    return sum(_charge(child, name) for child in children)
-
-
-def _charge(child: DelegationState, name: str) -> float:
+def _charged(child: DelegationState) -> Spent:
     """What it has used, once it has stopped; else all that it may use."""
-    used = (child.spent or {}).get(_member(name), 0)
-    stopped = child.status in ("paused", "terminal", "joined")
-    kept = used if stopped else max(used, child.granted.get(_member(name), 0))
-    return float(_given(name, kept))
+    used = child.spent or {}
+    if child.status in _STOPPED:
+        return _read(used)
+    may = {member: child.granted[member] for member in MEMBERS.values() if member in child.granted}
+    return _read({**used, **{member: max(used.get(member, 0), amount) for member, amount in may.items()}})
 
 
-def carve(asked: RunBudget, limits: RunBudget, used: Mapping[str, float], before: Mapping[str, float]) -> RunBudget:
+def _read(fact: dict[str, Any]) -> Spent:
+    names = {**MEMBERS, **UNMEASURED}
+    known = {name: fact.get(member) for name, member in names.items() if name not in BESIDE}
+    return Spent(**{name: amount for name, amount in known.items() if amount is not None})
+
+
+def carve(asked: RunBudget, limits: RunBudget, used: Spent, before_ms: int) -> RunBudget:
     """The limits of a child: what was asked for it, never more than its parent has left.
 
     Args:
         asked: What was asked for it.
         limits: The parent's limits.
-        used: What the parent and its other children have used or keep of each, by name.
-        before: What the child itself had used in earlier legs of limits that run beside; 0 when left out.
+        used: What the parent and its other children have used or keep of each.
+        before_ms: How long the child itself had been running in earlier legs.
     """
-    granted = {}
-    for name in limits.__struct_fields__:
-        wish, limit = getattr(asked, name), getattr(limits, name)
-        if type(limit) in (int, float):
-            left = max(type(limit)(0), type(limit)(limit - used.get(name, 0) + before.get(name, 0)))
-            wish = left if wish is None else min(wish, left)
-        granted[name] = wish if wish is not None else limit
-    return msgspec.structs.replace(asked, **granted)
+    wish, given = asked.as_json(), limits.as_json()
+    for name, member in MEMBERS.items():
+        limit = given.get(member)
+        if limit is not None:
+            left = max(0, limit - (getattr(used, name) or 0) + (before_ms if name in BESIDE else 0))
+            wish[member] = min(wish.get(member, left), left)
+    if limits.on_unmeasured == "pause" and ("maxTokens" in given or "maxCostMicroUsd" in given):
+        wish.pop("onUnmeasured", None)
+    return RunBudget.from_json(wish)

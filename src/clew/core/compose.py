@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.core.abort import aborting, admitted
 from clew.core.calls import Illegal
 from clew.core.codec import encode_append
 from clew.core.events import Event
@@ -25,17 +26,24 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Close(msgspec.Struct, frozen=True):
-    """The leg closes by a `pause` or `finish` record whose payload follows from the state before it."""
+    """The leg closes by a `pause` or `finish` record whose payload follows from the state before it.
+
+    `active_ms` is how long it ran, where its clock was set meanwhile.
+    """
 
     kind: Literal["pause", "finish"]
     outcome: Outcome
+    active_ms: int | None = None
 
 
 Saying = Event | Move | Close | Draft
 
 
 class Composed(msgspec.Struct, frozen=True):
-    """An append that may be written, and the state as it will be when it is."""
+    """An append that may be written, and the state as it will be when it is.
+
+    `batch` is empty when all of it came too late for an abort: then nothing is written, and only that is counted.
+    """
 
     batch: Batch
     state: RunState
@@ -59,8 +67,16 @@ def compose(
         Corrupt: when a record would be illegal where it would stand; nothing was written.
         Refused: `invalid_operation_transition`, `append_too_large`.
     """
+    late = 0
+    if aborting(state):
+        sayings, late = admitted(state, sayings)
+    fork = fork or state.fork()
+    fork.metrics.rejected_after_abort += late
+    if not sayings:
+        return Composed(Batch(state.run_id, state.sequence + 1, (), b"", state.chain), fork)
     closing = type(sayings[-1]) is Close
     composer = _Composer(state.fork() if closing else state, at, new_id)
+    composer.trial.metrics.rejected_after_abort += late if closing else 0
     make = composer.judged if closing else composer.draft
     drafts = [make(saying) for saying in sayings]
     batch = encode_append(
@@ -71,7 +87,6 @@ def compose(
         timestamp=at,
         event_ids=[new_id() for _ in drafts],
     )
-    fork = fork or state.fork()
     start = 0
     for record in batch.records:
         if not record.event_id.strip():  # type: ignore[union-attr]  # every record of an append has one
@@ -90,6 +105,7 @@ class _Composer:
         self.new_id = new_id
         self.trace = trial.trace_sequence
         self.reviews = trial.numbers.get("review") or 0
+        self.approvals = 0
         self.operation = trial.operation
 
     def judged(self, saying: Saying) -> Draft:
@@ -110,7 +126,7 @@ class _Composer:
             return self._move(saying)
         assert isinstance(saying, Close)
         kind: Kind = saying.kind
-        return Draft(kind, closing_payload(self.trial, saying.outcome))
+        return Draft(kind, closing_payload(self.trial, saying.outcome, saying.active_ms))
 
     def _move(self, move: Move) -> Draft:
         if self.operation is None:
@@ -130,6 +146,9 @@ class _Composer:
         if event["type"] == "effect_review" and not event["reviewId"]:
             self.reviews += 1
             event = {**event, "reviewId": f"r{self.reviews}"}
+        elif event["type"] == "approval_required" and event.get("approvalId") == "":
+            self.approvals += 1
+            event = {**event, "approvalId": f"a{len(self.trial.approvals) + self.approvals}"}
         envelope: dict[str, Any] = {
             "eventId": self.new_id(),
             "runId": self.trial.run_id,

@@ -11,8 +11,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from clew.core.budget import RunBudget
 from clew.core.calls import Illegal
 from clew.core.ids import same_id
+from clew.errors import UsageError
 
 Fact = dict[str, Any]
 Status = Literal["recorded", "created", "running", "cancel_requested", "paused", "orphaned", "terminal", "joined"]
@@ -210,7 +212,7 @@ def begun(fact: Fact, run_id: str, step_id: str, position: int, others: Iterable
     if same_id(child, run_id) or any(same_id(child, other.child_id) for other in others):
         raise Illegal(f"child {child!r} is taken")
     return DelegationState(
-        step_id, child, str(said["inputFingerprint"]), str(said["agent"]), depth, position, asked=asked
+        step_id, child, str(said["inputFingerprint"]), str(said["agent"]), depth, position, asked=_limits(fact, asked)
     )  # fmt: skip
 
 
@@ -227,11 +229,11 @@ def moved(known: DelegationState | None, fact: Fact, status: Status) -> Delegati
     outcome = _outcome(fact) if status in _WITH_RESULT else known.outcome
     told: dict[str, Any] = {"status": status, "outcome": outcome, "born": known.born or status != "orphaned"}
     if status == "running":
-        told["granted"] = _member(fact, "allocation", dict)
+        told["granted"] = _limits(fact, _member(fact, "allocation", dict))
     if status == "cancel_requested":
         _member(fact, "requestedBy", str)
     if status in ("paused", "terminal"):
-        told["spent"], told["reason"] = _member(fact, "spent", dict), _member(fact, "reason", str)
+        told["spent"], told["reason"] = _amounts(fact), _member(fact, "reason", str)
         told["waiting"] = _member(fact, "waiting", dict) if status == "paused" else None
     return msgspec.structs.replace(known, **told)
 
@@ -241,6 +243,22 @@ def _member(fact: Fact, name: str, kind: type) -> Any:
     if type(value) is not kind:
         raise Illegal(f"{fact['type']} of child {fact['childRunId']!r} has no {name}")
     return value
+
+
+def _limits(fact: Fact, told: Fact) -> Fact:
+    """Limits as this version knows them: unread ones would be kept by nobody."""
+    try:
+        return RunBudget.from_json(told).as_json()
+    except UsageError as fault:
+        raise Illegal(f"{fact['type']} of child {fact.get('childRunId')!r}: {fault.message}") from None
+
+
+def _amounts(fact: Fact) -> Fact:
+    spent = _member(fact, "spent", dict)
+    wrong = next((name for name, amount in spent.items() if type(amount) is not int or amount < 0), None)
+    if wrong is not None:
+        raise Illegal(f"{fact['type']} of child {fact['childRunId']!r} has used {spent[wrong]!r} of {wrong}")
+    return dict(spent)
 
 
 def _outcome(fact: Fact) -> str:

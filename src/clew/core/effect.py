@@ -12,16 +12,20 @@ from clew.core import events
 from clew.core.answers import Answer, ErrorAnswer, Unrecorded, beside, inline, is_long, json_text
 from clew.core.events import CallFacts, Event
 from clew.core.needs import (
+    Allow,
     Answered,
     Append,
     Ask,
     Call,
     Cancelled,
     Closing,
+    Consult,
     Deny,
     End,
     GaveUp,
     Halt,
+    Heard,
+    Hold,
     Interrupted,
     Need,
     Now,
@@ -30,6 +34,8 @@ from clew.core.needs import (
     Raised,
     Returned,
     Save,
+    Seek,
+    Taken,
     Wait,
 )
 from clew.core.receipts import ReceiptStatus
@@ -47,6 +53,10 @@ from clew.core.times import format_ms
 
 ASKING_S: Final = 60.0
 RETRY_S: Final = 5.0
+KEY_HELD: Final = "key_held"
+"""The kind of the answer of a call whose business key another call has."""
+KEY_LOOKS: Final = 40
+KEY_LOOK_S: Final = 0.05
 
 
 class Walk:
@@ -77,7 +87,7 @@ class Walk:
         self.attempt = attempt
         self.recorded = recorded
         self.resolved = resolved
-        self.rerun = rerun
+        self.rerun = self.again = rerun
         self.probe = probe
         self.secret = secret
         self.doubt_ms = doubt_ms
@@ -124,9 +134,14 @@ class Walk:
         return answer, [told, events.tool_result(self.call, is_error=True)]
 
     def _refusal(self) -> Generator[Need, Any, End | None]:
-        """Stage 2: how the walk ends when the next attempt may not start; None when it may."""
+        """Stages 2 and 3: how the walk ends when the next attempt may not start; None when it may."""
         again, self.rerun = self.rerun, False
         decision = yield Ask(self.attempt + 1, again=again)
+        while isinstance(decision, Seek):
+            end = yield from self._approval(decision)
+            if end is not None:
+                return end
+            decision = yield Ask(self.attempt + 1, again=again)
         if isinstance(decision, Halt):
             return Closing(decision.reason)
         if isinstance(decision, Deny) and again:
@@ -134,6 +149,29 @@ class Walk:
         if isinstance(decision, Deny):
             return (yield from self._deny(decision.reason))
         return None
+
+    def _approval(self, wanted: Seek) -> Generator[Need, Any, End | None]:
+        """Stage 3: the question is a record before anybody is asked. None: allowed, which is on disk as well."""
+        if wanted.said:
+            yield Append(wanted.said)
+        heard: Heard | None = yield Consult(self.call.step_id)
+        if heard is None:
+            return Closing("approval_required")
+        if heard.event is not None:
+            yield Append((heard.event,) if heard.allowed else self.rejection(heard))
+        if heard.allowed:
+            return None
+        if heard.answer is not None:
+            return Answered(Answer(None, ErrorAnswer("denied", heard.answer)))
+        return Closing("tool_approval_denied", heard.detail)
+
+    def rejection(self, heard: Heard) -> tuple[Event, ...]:
+        """A person said no: the decision, then the call with its receipt, and the answer if the no is one."""
+        said = [heard.event, *self._proposal()]
+        if self.attempt == 0:
+            said.append(events.effect_receipt(self.call, "not_started"))
+        told = [] if heard.answer is None else self._error_answer("denied", heard.answer)[1]
+        return (*said, *told)
 
     def _deny(self, reason: str) -> Generator[Need, Any, End]:
         """Stage 2: nothing starts, the denial is the answer."""
@@ -162,6 +200,10 @@ class Walk:
         """Stages 5 to 7': open an attempt, run it, record what is known of it; at most once more by itself."""
         last = False
         while True:
+            if self.call.business is not None:
+                end = yield from self._take_key()
+                if end is not None:
+                    return end
             self.attempt += 1
             yield Append((*self._proposal(), self._receipt("started")), starts=True)
             outcome = yield Call(self.attempt)
@@ -170,7 +212,34 @@ class Walk:
             end = (yield from self._doubt(outcome, last=last)) or (yield from self._refusal())
             if end is not None:
                 return end
-            last = True
+            last, self.again = True, False
+
+    def _take_key(self) -> Generator[Need, Any, End | None]:
+        """Before stage 5: None when the business key is this attempt's; else nothing starts, and that is the answer."""
+        said = yield from self._held()
+        if isinstance(said, Allow):
+            return None
+        if not isinstance(said, Taken):
+            return Closing("unknown_effect", "interrupted") if self.again else Interrupted()
+        if self.again:
+            return Closing("unknown_effect", said.message)
+        answer = said.answer or Answer(said.holder, ErrorAnswer(KEY_HELD, said.message, said.holder))
+        told = yield from self._tell(answer)
+        if told is None:
+            return Closing("result_not_kept", "the answer could not be kept beside the journal")
+        first = [] if self.attempt else [events.effect_receipt(self.call, "not_started")]
+        said_first = [*self._proposal(), *first]
+        yield Append((*said_first, told, events.tool_result(self.call, is_error=answer.error is not None)))
+        return Answered(answer)
+
+    def _held(self) -> Generator[Need, Any, Any]:
+        """Ask for the key; who is about to start is waited for a little: it starts, or turns out to be gone."""
+        said: Any = None
+        for _ in range(KEY_LOOKS):
+            said = yield Hold(self.attempt + 1)
+            if not isinstance(said, Taken) or not said.starting or (yield Wait(KEY_LOOK_S)):
+                break
+        return said
 
     def _keep(self, outcome: Returned, committed: list[Event]) -> Generator[Need, Any, End]:
         """Stage 7: it returned, that is known."""

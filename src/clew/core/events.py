@@ -34,19 +34,20 @@ ONLY_THEIRS: Final = frozenset(
 class CallFacts:
     """Who a call is: the members that its events share. Lives as long as the call runs."""
 
-    __slots__ = ("call_id", "capability", "fingerprint", "key", "run_id", "step_id", "tool", "turn_id")
+    __slots__ = ("business", "call_id", "capability", "fingerprint", "key", "run_id", "step_id", "tool", "turn_id")
 
     def __init__(
         self, *, run_id: str, step_id: str, call_id: str, key: str, tool: str, turn_id: str, fingerprint: str,
-        capability: Capability,
+        capability: Capability, business: Event | None = None,
     ) -> None:  # fmt: skip
+        self.business = business
         self.run_id, self.step_id, self.call_id, self.key = run_id, step_id, call_id, key
         self.tool, self.turn_id, self.fingerprint, self.capability = tool, turn_id, fingerprint, capability
 
 
 def tool_call(call: CallFacts, arguments: Any) -> Event:
     """A call was proposed; `arguments` are redacted, the fingerprint is of the true ones."""
-    return {
+    event: Event = {
         "type": "tool_call",
         "agent": AGENT,
         "tool": call.tool,
@@ -57,6 +58,9 @@ def tool_call(call: CallFacts, arguments: Any) -> Event:
         "stepId": call.step_id,
         "turnId": call.turn_id,
     }
+    if call.business is not None:
+        event["businessKey"] = call.business
+    return event
 
 
 def capability_resolved(call: CallFacts) -> Event:
@@ -185,9 +189,12 @@ def effect_review(
     return event
 
 
-def agent_start(turn_id: str, request_fingerprint: str) -> Event:
-    """A model is about to be asked."""
-    return {"type": "agent_start", "agent": AGENT, "turnId": turn_id, "requestFingerprint": request_fingerprint}
+def agent_start(turn_id: str, request_fingerprint: str, step_id: str = "") -> Event:
+    """A model is about to be asked, inside of a step if one is named."""
+    event: Event = {"type": "agent_start", "agent": AGENT, "turnId": turn_id, "requestFingerprint": request_fingerprint}
+    if step_id:
+        event["stepId"] = step_id
+    return event
 
 
 def turn_end(turn_id: str, usage: Event | None) -> Event:
@@ -211,6 +218,11 @@ def error(message: str, *, fatal: bool, budget: Event | None = None) -> Event:
     if budget is not None:
         event["budget"] = budget
     return event
+
+
+def quiescence_timeout(timeout_ms: int) -> Event:
+    """An abort waited so long for what it could not end."""
+    return {"type": "quiescence_timeout", "timeoutMs": timeout_ms}
 
 
 def control(control_id: str, fingerprint: str, state: str, *, command: Event | None = None, reason: str = "") -> Event:

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core import calls, delegation, foreign, legs
+from clew.core import abort, calls, delegation, foreign, legs, loops
+from clew.core.budget import RunBudget
 from clew.core.calls import Illegal
 from clew.core.events import KNOWN
 from clew.core.happenings import HAPPENINGS
@@ -13,7 +14,7 @@ from clew.core.operation import DurableOperation, OperationRecord
 from clew.core.records import Record
 from clew.core.state import RunState, illegal
 from clew.core.times import parse_ms
-from clew.errors import Corrupt
+from clew.errors import Corrupt, UsageError
 
 _AFTER_FINISH: Final = frozenset({"leg_ended", "effect_review", "restored"})
 
@@ -75,6 +76,7 @@ def _start(state: RunState, record: Record, position: int) -> None:
     if record.sequence != 1:
         raise Illegal("a second start")
     state.start = payload
+    _limit(state, payload, ours=False)
     state.started_at = record.timestamp
     state.own = record.chain is not None and "leg" in payload
     if not state.own:
@@ -88,9 +90,23 @@ def _resume(state: RunState, record: Record, position: int) -> None:
     if not state.own:
         return
     _open_leg(state, record.payload.get("leg"), record)
+    _limit(state, record.payload, ours=True)
     waived = record.payload.get("integrityWaived")
     if type(waived) is dict:
         _waive(state, waived, record)
+
+
+def _limit(state: RunState, payload: dict[str, Any], *, ours: bool) -> None:
+    """The limits of a leg hold until others are recorded; of a resume they must be readable, or none would hold."""
+    limits = payload.get("limits")
+    if type(limits) is dict:
+        state.limits = limits
+    if not ours or "limits" not in payload:
+        return
+    try:
+        RunBudget.from_json(msgspec.convert(limits, dict[str, Any]))
+    except (UsageError, msgspec.ValidationError) as fault:
+        raise Illegal(f"the limits of the resume cannot be read: {fault}") from None
 
 
 def _waive(state: RunState, waived: dict[str, Any], record: Record) -> None:
@@ -110,16 +126,21 @@ def _open_leg(state: RunState, owner: object, record: Record) -> None:
     last = state.unclosed_leg
     if last is not None:
         _count_active(state, state.last_time)
+    state.metrics.lose_open()
     state.legs = (*state.legs, leg)
     state.pause = None
 
 
-def close_leg(state: RunState, by: str, at: str) -> None:
-    """Close the open leg of a journal of ours."""
+def close_leg(state: RunState, by: str, at: str, active_ms: int | None = None) -> None:
+    """Close the open leg of a journal of ours; `active_ms` is how long it ran where its clock was set meanwhile."""
     leg = state.unclosed_leg
     if leg is None:
         return
-    _count_active(state, at)
+    if active_ms is None:
+        _count_active(state, at)
+    else:
+        state.active_ms += active_ms
+        state.clock_stepped = True
     state.legs = (*state.legs[:-1], msgspec.structs.replace(leg, closed_by=by))
 
 
@@ -129,6 +150,17 @@ def _count_active(state: RunState, until: str) -> None:
     since, to = parse_ms(leg.opened_at), parse_ms(until)
     if leg.purpose in ("run", "resume") and since is not None and to is not None:
         state.active_ms += max(0, to - since)
+
+
+def _measured(payload: dict[str, Any]) -> int | None:
+    """The leg's own measure of its time, recorded where the clock of its records was set."""
+    metrics = payload.get("metrics")
+    measured = metrics.get("activeMs") if type(metrics) is dict else None
+    if measured is None:
+        return None
+    if type(measured) is not int or measured < 0:
+        raise Illegal(f"the leg says that it ran for {measured!r} ms")
+    return measured
 
 
 def _operation(state: RunState, record: Record, position: int) -> None:
@@ -161,8 +193,10 @@ def _check_completed(state: RunState) -> None:
 def _pause(state: RunState, record: Record, position: int) -> None:
     if state.own and state.state != "paused":
         raise Illegal(f"a pause while the operation is {state.state}")
+    if state.own and record.payload.get("loopSnapshot") != state.loop:
+        raise Illegal("the pause says of the loop what no record says")
     state.pause = record.payload
-    close_leg(state, "pause", record.timestamp)
+    close_leg(state, "pause", record.timestamp, _measured(record.payload))
 
 
 def _finish(state: RunState, record: Record, position: int) -> None:
@@ -170,8 +204,16 @@ def _finish(state: RunState, record: Record, position: int) -> None:
         raise Illegal(f"a finish while the operation is {state.state}")
     if state.own:
         _check_outcome(state, record.payload)
+        _take_refused(state, record.payload.get("metrics"))
     state.finish = record.payload
-    close_leg(state, "finish", record.timestamp)
+    close_leg(state, "finish", record.timestamp, _measured(record.payload))
+
+
+def _take_refused(state: RunState, metrics: object) -> None:
+    """How much an abort refused: of what is not in the journal only its finish can tell."""
+    refused = metrics.get("rejectedAfterAbort") if type(metrics) is dict else None
+    if type(refused) is int and refused > 0:
+        state.metrics.rejected_after_abort = refused
 
 
 def _check_outcome(state: RunState, payload: dict[str, Any]) -> None:
@@ -202,6 +244,8 @@ def _event(state: RunState, record: Record, position: int) -> None:
     if number != state.trace_sequence + 1:
         raise Illegal(f"event {number} follows event {state.trace_sequence}")
     state.trace_sequence = number
+    if abort.aborting(state) and abort.refuses(state, event):
+        raise Illegal(f"{kind} comes after the abort was requested")
     handler = HAPPENINGS.get(kind)
     if handler is not None:
         handler(state, event, record, position)
@@ -231,7 +275,13 @@ def _ignore(state: RunState, record: Record, position: int) -> None:
     """Kinds that clew reads over and never writes."""
     if state.own:
         raise Illegal(f"records of kind {record.kind!r} are not written by clew")
-    if record.kind == "loop":
+
+
+def _loop(state: RunState, record: Record, position: int) -> None:
+    if state.own:
+        loops.taken(state, record.payload)
+        state.loop = record.payload
+    else:
         foreign.take_loop(state, record.payload)
 
 
@@ -240,6 +290,7 @@ _KINDS: Final[dict[str, Callable[[RunState, Record, int], None]]] = {
     "resume": _resume,
     "operation": _operation,
     "event": _event,
+    "loop": _loop,
     "pause": _pause,
     "finish": _finish,
     "delegation": _delegation,

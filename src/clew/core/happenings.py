@@ -5,21 +5,24 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core import calls
+from clew.core import approvals, calls
 from clew.core.calls import AnswerRef, CallState, Illegal
+from clew.core.evaluation import take_check
 from clew.core.events import AGENT
 from clew.core.extensions import count_receipt
 from clew.core.ids import effect_key
+from clew.core.keys import recorded_key
+from clew.core.measuring import take_artifact, take_compaction, take_prefix
 from clew.core.records import Record
 from clew.core.review import Review
-from clew.core.state import ApprovalState, RunState, TurnState
+from clew.core.state import RunState, TurnState
 from clew.core.times import parse_ms
 from clew.errors import UsageError
 
 Event = dict[str, Any]
 _OUTCOMES: Final = ("happened", "did_not_happen", "give_up")
 _SOURCES: Final = ("operator", "probe", "checkpoint", "tool")
-_RECORDED_VALUES: Final = ("now", "random", "uuid")
+_RECORDED_VALUES: Final = ("now", "random", "uuid", "steering")
 
 
 def is_recorded_value(step_id: str) -> bool:
@@ -93,6 +96,9 @@ def _tool_call(state: RunState, event: Event, record: Record, position: int) -> 
     if step in state.delegations:
         raise Illegal(f"step {step!r} is a child's")
     tool, turn_id, asked = _text(event, "tool"), _text(event, "turnId"), _text(event, "argumentsFingerprint")
+    approvals.check_recorded(state, step, key, asked)
+    if "businessKey" in event:
+        recorded_key(event)
     call = CallState(step, call_id, key, tool, turn_id, asked, position)
     state.calls.put(step, call)
     state.pending.put(step, step)
@@ -133,6 +139,8 @@ def _attempt(state: RunState, event: Event, record: Record, position: int) -> No
 def _received(state: RunState, call: CallState, attempt: int, event: Event, record: Record) -> None:
     if event.get("status") == "started":
         _must_run(state, "a start")
+        approvals.use(state, call.step_id)
+        state.metrics.retries += attempt > 1
     state.calls.put(call.step_id, calls.received(call, attempt, event, parse_ms(record.timestamp) or 0))
 
 
@@ -169,6 +177,9 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
     if call is not None:
         state.calls.put(step, calls.answered(call, answer))
         state.pending.strike(step)
+        if not call.may_change_the_world:
+            # It starts without a receipt, so its end is what uses the permission up.
+            approvals.use(state, step)
     elif turn is not None and turn.answer is None:
         state.turns.put(step, msgspec.structs.replace(turn, answer=answer))
     elif turn is None and state.steps.get(step) is None:
@@ -177,6 +188,10 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
             raise Illegal(f"an answer of step {step!r} before the end of child {child.child_id!r}")
         state.steps.put(step, answer)
         _count_number(state, step)
+        if "check" in event:
+            take_check(state, step, event["check"])
+        if "controls" in event:
+            _read_by_agent(state, step, event["controls"])
     else:
         raise Illegal(f"step {step!r} has its answer already")
     if again or (call is None and is_recorded_value(step)):
@@ -184,6 +199,15 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
     state.answers += 1
     state.metrics.steps_started += call is None and turn is None
     state.metrics.add_answer(is_error=answer.is_error)
+
+
+def _read_by_agent(state: RunState, step: str, names: Any) -> None:
+    """The agent read what these commands told it; no text is ever read twice."""
+    for name in names if type(names) is list else [names]:
+        known = state.controls.get(name) if type(name) is str else None
+        if known is None or known["state"] != "accepted" or "readBy" in known:
+            raise Illegal(f"step {step!r} reads command {name!r}, which does not wait for it")
+        state.controls.put(name, {**known, "readBy": step})
 
 
 def _tool_result(state: RunState, event: Event, record: Record, position: int) -> None:
@@ -224,18 +248,23 @@ def _review(state: RunState, event: Event, record: Record, position: int) -> Non
 def _agent_start(state: RunState, event: Event, record: Record, position: int) -> None:
     _must_run(state, "a turn")
     turn_id, asked = _text(event, "turnId"), _text(event, "requestFingerprint")
+    path = _text(event, "stepId") if "stepId" in event else ""
     earlier = state.turns.get(turn_id)
     if state.calls.get(turn_id) is not None or state.steps.get(turn_id) is not None:
         raise Illegal(f"turn {turn_id!r} has the id of a step")
     if earlier is None:
-        state.turns.put(turn_id, TurnState(turn_id, asked, position))
+        state.turns.put(turn_id, TurnState(turn_id, asked, position, leg=len(state.legs), path=path))
         _count_number(state, turn_id)
         state.metrics.turns += 1
         state.metrics.steps_started += 1
+        state.metrics.add_request()
         return
-    if earlier.answer is not None or earlier.fingerprint != asked:
+    if earlier.answer is not None or (earlier.fingerprint, earlier.path) != (asked, path):
         raise Illegal(f"turn {turn_id!r} is taken")
-    state.metrics.unmeasured_turns += 1
+    if earlier.leg == len(state.legs) and not earlier.ended:
+        state.metrics.lose_open(1)
+    state.turns.put(turn_id, msgspec.structs.replace(earlier, leg=len(state.legs)))
+    state.metrics.add_request()
 
 
 def _turn_end(state: RunState, event: Event, record: Record, position: int) -> None:
@@ -243,7 +272,13 @@ def _turn_end(state: RunState, event: Event, record: Record, position: int) -> N
     if turn is None or turn.ended:
         raise Illegal(f"turn {event['turnId']!r} ends without having begun")
     state.turns.put(turn.turn_id, msgspec.structs.replace(turn, ended=True))
-    state.metrics.add_usage(event)
+    message = event.get("messageId")
+    if message is None:
+        state.metrics.add_usage(event)
+        return
+    if type(message) is not str or not message:
+        raise Illegal(f"turn {turn.turn_id!r} names a message that has no id")
+    state.messages.put(message, state.metrics.add_usage(event, state.messages.get(message)))
 
 
 def _agent_end(state: RunState, event: Event, record: Record, position: int) -> None:
@@ -259,26 +294,26 @@ def _agent_end(state: RunState, event: Event, record: Record, position: int) -> 
 
 
 def _approval_required(state: RunState, event: Event, record: Record, position: int) -> None:
+    _must_run(state, "a question for an approval")
     name = _text(event, "approvalId")
     if state.approvals.get(name) is not None:
         raise Illegal(f"approval id {name!r} is taken")
-    asked = ApprovalState(
-        approval_id=name,
-        key=_own_key(state, event),
-        step_id=_text(event, "stepId"),
-        call_id=_text(event, "callId"),
-        tool=_text(event, "tool"),
-        fingerprint=_text(event, "argumentsFingerprint"),
-        position=position,
-    )
+    _text(event, "tool"), _text(event, "argumentsFingerprint")
+    asked = approvals.requested(state, event, _own_key(state, event), record.timestamp, position)
+    earlier = approvals.standing_of(state, asked.step_id)
+    if earlier is not None and earlier.decision == "allow" and not earlier.used:
+        state.approvals.put(earlier.approval_id, msgspec.structs.replace(earlier, replaced=name))
     state.approvals.put(name, asked)
+    state.asked.put(asked.step_id, name)
+    _count_number(state, asked.step_id)
+    _count_call(state, asked.call_id)
 
 
 def _approval_resolved(state: RunState, event: Event, record: Record, position: int) -> None:
-    asked = state.approvals.get(_text(event, "approvalId"))
-    if asked is None or asked.decision or event.get("decision") not in ("allow", "deny"):
-        raise Illegal(f"approval {event['approvalId']!r} is not open or not decided")
-    state.approvals.put(asked.approval_id, msgspec.structs.replace(asked, decision=event["decision"]))
+    if state.state not in ("running", "paused"):
+        raise Illegal(f"an approval is decided while the operation is {state.state}")
+    asked = approvals.resolved(state.approvals.get(_text(event, "approvalId")), event)
+    state.approvals.put(asked.approval_id, asked)
 
 
 def _leg_ended(state: RunState, event: Event, record: Record, position: int) -> None:
@@ -296,7 +331,9 @@ def _control(state: RunState, event: Event, record: Record, position: int) -> No
     done = event["state"] == "accepted" or (earlier is not None and earlier["state"] != "accepted")
     if earlier is not None and (earlier["fingerprint"] != said or done):
         raise Illegal(f"command {name!r} is taken")
-    state.controls.put(name, event)
+    if event["state"] == "accepted" and type(event.get("command")) is not dict:
+        raise Illegal(f"command {name!r} is accepted without its content")
+    state.controls.put(name, {**(earlier or {}), **event, f"{event['state']}Sequence": record.sequence})
 
 
 def _extension(state: RunState, event: Event, record: Record, position: int) -> None:
@@ -316,6 +353,9 @@ HAPPENINGS: Final[dict[str, Callable[[RunState, Event, Record, int], None]]] = {
     "agent_end": _agent_end,
     "approval_required": _approval_required,
     "approval_resolved": _approval_resolved,
+    "context_compacted": take_compaction,
+    "context_prefix": take_prefix,
+    "artifact_created": take_artifact,
     "leg_ended": _leg_ended,
     "control": _control,
     "extension_lifecycle": _extension,

@@ -10,7 +10,10 @@ from clew.core.answers import Answer, Unrecorded
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """May this attempt start? Answered by `Allow`, `Deny` or `Halt`. `again`: by idempotence, so no policy is asked."""
+    """May this attempt start? Answered by `Allow`, `Deny`, `Halt` or `Seek`.
+
+    `again`: by idempotence, so no policy is asked.
+    """
 
     attempt: int
     again: bool = False
@@ -29,6 +32,12 @@ class Save(msgspec.Struct, frozen=True):
     data: bytes
 
 
+class Hold(msgspec.Struct, frozen=True):
+    """Take the call's business key for this attempt, durably. Answered by `Allow` or `Taken`."""
+
+    attempt: int
+
+
 class Call(msgspec.Struct, frozen=True):
     """Run the tool's body as this attempt. Answered by an `Outcome`."""
 
@@ -41,6 +50,12 @@ class Probe(msgspec.Struct, frozen=True):
     attempt: int
 
 
+class Consult(msgspec.Struct, frozen=True):
+    """Ask a person about this step's approval, if one can be asked now. Answered by a `Heard`, or None: it waits."""
+
+    step_id: str
+
+
 class Now(msgspec.Struct, frozen=True):
     """Milliseconds since 1970."""
 
@@ -51,7 +66,7 @@ class Wait(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Need = Ask | Append | Save | Call | Probe | Now | Wait
+Need = Ask | Append | Save | Hold | Call | Probe | Consult | Now | Wait
 
 # What it is sent.
 
@@ -66,10 +81,40 @@ class Deny(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Taken(msgspec.Struct, frozen=True):
+    """Another call has the business key: who, in words and as facts; `answer` when its answer is to be this one's.
+
+    `starting`: it is about to start, so a little later more will be known of it.
+    """
+
+    message: str
+    holder: dict[str, Any]
+    answer: Answer | None = None
+    starting: bool = False
+
+
 class Halt(msgspec.Struct, frozen=True):
     """Nothing more may start: a limit, a request to pause. Nothing is recorded of this call."""
 
     reason: str
+
+
+class Seek(msgspec.Struct, frozen=True):
+    """A person must allow it: `said` is the question as events, empty when it stands in the journal already."""
+
+    said: tuple[Any, ...] = ()
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What was decided of an approval. `event` is to be recorded; None when somebody else has recorded it.
+
+    `answer` is what the agent is told of a no, where it is told; `detail` says in words who said no and why.
+    """
+
+    allowed: bool
+    event: Any = None
+    answer: str | None = None
+    detail: str = ""
 
 
 class Returned(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.calls import CallState
+from clew.core.evaluation import evaluation, readiness
 from clew.core.extensions import receipt_rows
 from clew.core.state import RunState
 from clew.core.times import format_ms
@@ -12,7 +13,10 @@ from clew.core.times import format_ms
 EXIT_BY_REASON: Final = {
     "budget_exceeded": 5,
     "run_timeout": 5,
+    "budget_not_enforceable": 5,
     "approval_required": 20,
+    "tool_approval_denied": 20,
+    "approval_tool_missing": 20,
     "unknown_effect": 21,
     "committed_effect_pending": 21,
     "result_not_kept": 21,
@@ -21,6 +25,8 @@ EXIT_BY_REASON: Final = {
     "process_alive": 21,
     "agent_error": 22,
     "crash_loop": 22,
+    "loop_exhausted": 22,
+    "loop_no_progress": 22,
     "resume_divergence": 22,
     "delegation_conflict": 22,
     "child_held": 21,
@@ -71,29 +77,24 @@ def outcome_now(state: RunState) -> Outcome:
     return Outcome(state.state, (state.operation.reason if state.operation else None) or state.state)
 
 
-def closing_payload(state: RunState, outcome: Outcome) -> dict[str, Any]:
-    """The payload of a `pause` or `finish`, from the state in which the operation has moved already."""
+def closing_payload(state: RunState, outcome: Outcome, active_ms: int | None = None) -> dict[str, Any]:
+    """The payload of a `pause` or `finish`, from the state in which the operation has moved already.
+
+    `active_ms` is how long the leg ran, where its clock was set meanwhile and the times of its records lie.
+    """
     assert state.operation is not None
+    stepped = active_ms is not None
+    metrics = state.metrics.recorded(state.duration_ms, clock_stepped=state.clock_stepped or stepped)
     return {
         "operation": state.operation.snapshot(),
         "outcome": outcome.as_json(),
-        "metrics": state.metrics.recorded(state.duration_ms, clock_stepped=state.clock_stepped),
-        "evaluation": no_evaluation(),
-        "releaseReadiness": readiness(outcome),
+        "metrics": {**metrics, "activeMs": active_ms} if stepped else metrics,
+        "evaluation": evaluation(state),
+        "releaseReadiness": readiness(state, outcome.status),
         "artifacts": [],
         "extensions": receipt_rows(state.extensions),
+        **({"loopSnapshot": state.loop} if state.loop is not None and outcome.status == "paused" else {}),
     }
-
-
-def no_evaluation() -> dict[str, Any]:
-    """Evaluation that did not run is empty; nothing is scored."""
-    return {"profile": "standard", "scenarioResults": [], "qualityScores": {}, "securityFindings": []}
-
-
-def readiness(outcome: Outcome) -> dict[str, Any]:
-    """Why the run's work is not ready to be released."""
-    standing = {"succeeded": [], "paused": ["the run is paused"]}.get(outcome.status, [f"the run {outcome.status}"])
-    return {"ready": False, "blockers": [*standing, "no evaluation ran"], "warnings": []}
 
 
 def effect_row(call: CallState) -> dict[str, Any]:

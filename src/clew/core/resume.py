@@ -5,11 +5,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from clew.core import approvals
 from clew.core.calls import AnswerRef, CallState
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability, stricter
 from clew.core.delegation import unjoined
-from clew.core.state import RunState
+from clew.core.loops import is_exhausted, last_loop
+from clew.core.state import ApprovalState, RunState
 from clew.errors import Corrupt, NotFound, Refused
 
 Decision = Literal["skip", "run", "rerun", "probe", "review", "wait", "fail"]
@@ -80,13 +82,14 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 class ResumePlan(msgspec.Struct, frozen=True, rename="camel"):
     """One decision for every step, turn and call of a run, in the order of the journal. Touches nothing.
 
-    `sequence` and `chain` say for which end of the journal it holds.
+    `sequence` and `chain` say for which end of the journal it holds; `loop` is the last loop snapshot, if there is one.
     """
 
     run_id: str
     sequence: int
     chain: str
     steps: tuple[Step, ...]
+    loop: dict[str, Any] | None = None
 
     @property
     def blocked(self) -> tuple[Step, ...]:
@@ -132,6 +135,7 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
         NotFound: `unknown_run` when there is no record.
         Refused: `run_already_finished` when the operation is completed or failed, or a foreign run's input is over.
         Refused: `foreign_run` when another program began the journal and a configuration is given.
+        Refused: `operation_not_resumable` when its loop is used up and a configuration is given.
         Refused: `resume_input_mismatch` when the input differs from the recorded one.
         Refused: `resume_config_mismatch` when a part differs; `facts["changed"]` names it.
 
@@ -146,19 +150,21 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
         raise _finished(state)
     if config is not None:
         check_ours(state)
+        _check_loop(state)
         _check_input(state, facts)
         _check_config(state, config, facts)
     placed = [(turn.position, _judge_answer(turn.turn_id, turn.answer, facts)) for turn in state.turns.values()]
     placed += [(answer.position, _judge_answer(name, answer, facts)) for name, answer in state.named_steps()]
     placed += [(call.position, _judge(state, call, facts)) for call in state.calls.values()]
-    placed += [(position, step) for position, step in _asked_before_recorded(state)]
+    placed += [(position, step) for position, step in _asked_before_recorded(state, facts)]
     placed += [
         (child.position, Step(child.step_id, "run", "child_unfinished", detail=f"{child.child_id}: {child.status}"))
         for child in unjoined(state.delegations)
         if state.steps.get(child.step_id) is None
     ]
     placed.sort(key=lambda found: found[0])
-    return ResumePlan(state.run_id, state.sequence, state.chain, tuple(step for _, step in placed))
+    steps = tuple(step for _, step in placed)
+    return ResumePlan(state.run_id, state.sequence, state.chain, steps, last_loop(state))
 
 
 def is_resumable(state: RunState, facts: Facts) -> bool:
@@ -168,7 +174,8 @@ def is_resumable(state: RunState, facts: Facts) -> bool:
     except (Refused, NotFound, Corrupt):
         return False
     stuck = [step for step in plan.blocked if step.reason != "approval_required"]
-    return state.own and state.state == "paused" and not stuck and not plan.given_up
+    waits = stuck or plan.given_up or is_exhausted(state)
+    return state.own and state.state == "paused" and not waits
 
 
 def _judge_answer(step_id: str, answer: AnswerRef | None, facts: Facts) -> Step:
@@ -180,13 +187,38 @@ def _judge_answer(step_id: str, answer: AnswerRef | None, facts: Facts) -> Step:
     return Step(step_id, "skip", "step_stable")
 
 
-def _asked_before_recorded(state: RunState) -> list[tuple[int, Step]]:
-    """Approvals that are open while their call is not recorded yet: it is recorded with the decision."""
+def _asked_before_recorded(state: RunState, facts: Facts) -> list[tuple[int, Step]]:
+    """Approvals that matter while their call is not recorded yet: it is recorded with the decision, or the start."""
+    found = [(asked, _by_approval(state, asked, facts)) for asked in approvals.unrecorded(state)]
     return [
-        (asked.position, Step(asked.step_id, "wait", "approval_required", asked.call_id, 0, asked.approval_id))
-        for asked in state.approvals.values()
-        if not asked.decision and state.calls.get(asked.step_id) is None
+        (asked.position, Step(asked.step_id, said[0], said[1], asked.call_id, 0, said[2]))
+        for asked, said in found
+        if said is not None
     ]
+
+
+def _by_approval(state: RunState, asked: ApprovalState, facts: Facts) -> tuple[Decision, str, str] | None:
+    """What an approval says of a call that has not started: wait for it, start with it, ask anew. None: nothing."""
+    stands = approvals.standing(asked, facts.at_ms)
+    if stands not in ("pending", "granted", "expired"):
+        return None
+    declared = state.start.get("tools") or ()
+    if facts.tools and asked.tool in declared and asked.tool not in facts.tools:
+        return "review", "approval_tool_missing", asked.tool
+    if stands == "expired":
+        return "run", "approval_expired", asked.approval_id
+    return ("wait", "approval_required", asked.approval_id) if stands == "pending" else ("run", "approved", asked.by)
+
+
+def with_approver(plan: ResumePlan) -> ResumePlan:
+    """The plan of a leg in which a person can be asked: what waits for an approval is asked about, not waited for."""
+    return msgspec.structs.replace(
+        plan,
+        steps=tuple(
+            msgspec.structs.replace(step, decision="run") if step.reason == "approval_required" else step
+            for step in plan.steps
+        ),
+    )
 
 
 def judge_call(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, str]:
@@ -209,9 +241,12 @@ def _decide(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, s
         happened = review is not None and review.outcome == "happened"
         return "skip", "settled_happened" if happened else "step_stable", call.attempt, ""
     if call.status in ("", "not_started"):
-        return _decide_unstarted(state, call)
+        return _decide_unstarted(state, call, facts)
     review = call.settled_by
     if review is not None:
+        said = _wanted_again(state, call, facts) if review.outcome == "did_not_happen" else None
+        if said is not None:
+            return said[0], said[1], call.attempt, said[2]
         return _BY_REVIEW[review.outcome][0], _BY_REVIEW[review.outcome][1], call.attempt, ""
     if call.status == "committed":
         reason = "secret_answer_lost" if call.persistence == "withheld" else "committed_effect_pending"
@@ -226,11 +261,18 @@ _BY_REVIEW: Final[dict[str, tuple[Decision, str]]] = {
 }
 
 
-def _decide_unstarted(state: RunState, call: CallState) -> tuple[Decision, str, int, str]:
-    wanted = (call.key, call.fingerprint)
-    for asked in state.approvals.values():
-        if (asked.key, asked.fingerprint) == wanted and not asked.decision:
-            return "wait", "approval_required", 0, asked.approval_id
+def _wanted_again(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, str, str] | None:
+    """What the last approval of a recorded call says of its next start."""
+    asked = approvals.standing_of(state, call.step_id)
+    if asked is None or (asked.key, asked.fingerprint) != (call.key, call.fingerprint):
+        return None
+    return _by_approval(state, asked, facts)
+
+
+def _decide_unstarted(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, str, int, str]:
+    said = _wanted_again(state, call, facts)
+    if said is not None:
+        return said[0], said[1], 0, said[2]
     if not state.own and call.may_change_the_world:
         return "review", "unknown_effect", 0, "the leg was not ours"
     return "run", "not_started", 0, ""
@@ -295,6 +337,18 @@ def _check_config(state: RunState, config: Fingerprint, facts: Facts) -> None:
         run=state.run_id,
         changed=changed,
     )
+
+
+def _check_loop(state: RunState) -> None:
+    if is_exhausted(state):
+        raise Refused(
+            f"run {state.run_id!r} is paused because its loop is used up (loop_exhausted); it does not go on",
+            code="operation_not_resumable",
+            next=f"Look at it with `clew show {state.run_id}`, end it with `clew abort {state.run_id}`, "
+            "and start a new run.",
+            run=state.run_id,
+            loop=last_loop(state),
+        )
 
 
 def _finished(state: RunState) -> Refused:

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from clew.core.approvals import approval_row, waiting
+from clew.core.evaluation import check_rows, evaluation, readiness
 from clew.core.extensions import receipt_rows
+from clew.core.loops import last_loop
 from clew.core.operation import DurableOperation
-from clew.core.outcome import effect_row, exit_code, no_evaluation, outcome_now, readiness, waited_reason
+from clew.core.outcome import effect_row, exit_code, outcome_now, waited_reason
 from clew.core.resume import Facts, is_resumable
 from clew.core.state import RunState
+from clew.core.times import parse_ms
 from clew.errors import NotCompleted
 
 
@@ -40,16 +44,20 @@ def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict
         "operation": state.operation.snapshot() if state.operation is not None else None,
         "outcome": outcome.as_json(),
         "metrics": state.metrics.snapshot(state.duration_ms, clock_stepped=state.clock_stepped),
-        "evaluation": closed.get("evaluation") or no_evaluation(),
-        "releaseReadiness": closed.get("releaseReadiness") or readiness(outcome),
+        "evaluation": closed.get("evaluation") or evaluation(state),
+        "releaseReadiness": closed.get("releaseReadiness") or readiness(state, outcome.status),
         "trace": [],
         "checkpoints": [],
         "artifacts": [],
         "extensions": receipt_rows(state.extensions),
         "resumable": is_resumable(state, facts),
-        "review": [effect_row(call) for call in state.unsettled()],
+        "review": waiting_rows(state, facts.at_ms),
+        "approvals": [approval_row(asked, facts.at_ms) for asked in state.approvals.values()],
         "effects": [],
+        "checks": check_rows(state),
+        "limits": state.limits,
         "integrity": integrity,
+        "loop": last_loop(state),
         **_kin(state),
         "legs": [{**leg.owner, "openedAt": leg.opened_at, "closedBy": leg.closed_by or None} for leg in state.legs],
     }
@@ -66,13 +74,19 @@ def _kin(state: RunState) -> dict[str, Any]:
     return ({"children": children} if children else {}) | ({"parent": parent} if parent is not None else {})
 
 
+def waiting_rows(state: RunState, at_ms: int) -> list[dict[str, Any]]:
+    """What waits for a person: open effects, then questions for an approval."""
+    return [*map(effect_row, state.unsettled()), *(approval_row(asked, at_ms) for asked in waiting(state))]
+
+
 class RunResult:
     """How a run stands after a leg: a state is a result, not an exception.
 
     Attributes:
         run_id: The run.
         output: What the agent returned; None unless completed.
-        waiting: Effects that wait for a person or a probe, as rows; empty when nothing does.
+        waiting: Effects that wait for a person or a probe, then questions for an approval, as rows; empty when
+            nothing does. A question's row has an `approvalId`.
         reason: Why it is paused or failed; None when completed.
         retry_in_s: When a probe wants to be asked again, in seconds, if it said so.
         fault: What the agent raised in this leg, traceback and all; recorded is its text only.
@@ -86,7 +100,7 @@ class RunResult:
         self.run_id = state.run_id
         self.operation: DurableOperation = state.operation
         self.output = output
-        self.waiting: list[dict[str, Any]] = [effect_row(call) for call in state.unsettled()]
+        self.waiting: list[dict[str, Any]] = waiting_rows(state, parse_ms(state.last_time) or 0)
         self.reason: str | None = None if self.operation.state == "completed" else outcome_now(state).finish_reason
         self._waited = waited_reason(outcome_now(state))
         self.retry_in_s = retry_in_s

@@ -11,6 +11,7 @@ import msgspec
 
 from clew.core.book import Book
 from clew.core.calls import AnswerRef, CallState, Illegal
+from clew.core.capability import Capability
 from clew.core.chain import genesis
 from clew.core.delegation import DelegationState
 from clew.core.extensions import Receipts
@@ -20,21 +21,41 @@ from clew.core.operation import DurableOperation
 from clew.core.packing import CallBook
 from clew.core.records import Record
 from clew.core.times import parse_ms
+from clew.core.usage import Usage
 from clew.errors import Corrupt
 
 
 class TurnState(msgspec.Struct, frozen=True, gc=False):
-    """One turn: its request's fingerprint, and its answer once there is one."""
+    """One turn: its request's fingerprint, its answer once there is one, and the step around it; empty for none."""
 
     turn_id: str
     fingerprint: str
     position: int
     answer: AnswerRef | None = None
     ended: bool = False
+    leg: int = 0
+    path: str = ""
+
+
+class CheckState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One check that ran, as its record says."""
+
+    id: str
+    passed: bool
+    score: int | float | None = None
+    reason: str = ""
+    evidence: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    step_id: str = ""
 
 
 class ApprovalState(msgspec.Struct, frozen=True, gc=False):
-    """One question to a person about one call, and the decision once there is one."""
+    """One question to a person about one start of one call, and the decision once there is one.
+
+    `asked_ms` and `decided_ms` are when (milliseconds since 1970); `expires_ms` until when the question stands,
+    `until_ms` until when a permission does, 0 for ever; `source` says what decided: `operator`, `approver`, `expiry`,
+    `invalidation`; `used` that a start has used it up; `replaced` names the later question that took its place.
+    """
 
     approval_id: str
     key: str
@@ -44,6 +65,19 @@ class ApprovalState(msgspec.Struct, frozen=True, gc=False):
     fingerprint: str
     position: int
     decision: str = ""
+    turn_id: str = ""
+    risk: str = ""
+    why: str = ""
+    capability: Capability | None = None
+    asked_ms: int = 0
+    expires_ms: int = 0
+    source: str = ""
+    by: str = ""
+    reason: str = ""
+    decided_ms: int = 0
+    until_ms: int = 0
+    used: bool = False
+    replaced: str = ""
 
 
 class Theirs(msgspec.Struct, frozen=True):
@@ -77,10 +111,10 @@ class RunState:
     """
 
     __slots__ = (
-        "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "calls", "chain", "clock_stepped",
-        "controls", "delegations", "extensions", "finish", "last_append", "last_time", "legs", "metrics", "numbers",
-        "operation", "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps",
-        "theirs", "trace_sequence", "turns",
+        "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "asked", "calls", "chain", "checks",
+        "clock_stepped", "controls", "delegations", "extensions", "finish", "last_append", "last_time", "legs",
+        "limits", "loop", "messages", "metrics", "numbers", "operation", "own", "pause", "pending", "reviews",
+        "run_id", "sequence", "start", "started_at", "steps", "theirs", "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -96,6 +130,9 @@ class RunState:
         self.started_at = ""
         self.accepted_parts: dict[str, Any] | None = None
         self.start: dict[str, Any] = {}
+        self.limits: dict[str, Any] = {}
+        self.checks: tuple[CheckState, ...] = ()
+        self.messages: Book[Usage] = Book()
         self.operation: DurableOperation | None = None
         self.legs: tuple[Leg, ...] = ()
         self.calls = CallBook(run_id)
@@ -103,6 +140,7 @@ class RunState:
         self.turns: Book[TurnState] = Book()
         self.steps: Book[AnswerRef] = Book()
         self.approvals: Book[ApprovalState] = Book()
+        self.asked: Book[str] = Book()
         self.reviews: Book[str] = Book()
         self.controls: Book[dict[str, Any]] = Book()
         self.extensions: Book[Receipts] = Book()
@@ -113,6 +151,7 @@ class RunState:
         self.agent_end: dict[str, Any] | None = None
         self.pause: dict[str, Any] | None = None
         self.finish: dict[str, Any] | None = None
+        self.loop: dict[str, Any] | None = None
         self.metrics = RunMetrics()
         self.theirs = _NOTHING_OF_THEIRS
 
@@ -123,8 +162,8 @@ class RunState:
         fork.run_id, fork.own, fork.start, fork.started_at = self.run_id, self.own, self.start, self.started_at
         fork.calls, fork.pending, fork.steps = self.calls.fork(), self.pending.fork(), self.steps.fork()
         fork.turns, fork.approvals, fork.reviews = self.turns.fork(), self.approvals.fork(), self.reviews.fork()
-        fork.controls, fork.numbers = self.controls.fork(), self.numbers.fork()
-        fork.extensions = self.extensions.fork()
+        fork.controls, fork.numbers, fork.asked = self.controls.fork(), self.numbers.fork(), self.asked.fork()
+        fork.extensions, fork.messages = self.extensions.fork(), self.messages.fork()
         fork.metrics, fork.theirs = copy(self.metrics), self.theirs
         return fork
 
@@ -137,10 +176,12 @@ class RunState:
         self.turns.merge(fork.turns)
         self.steps.merge(fork.steps)
         self.approvals.merge(fork.approvals)
+        self.asked.merge(fork.asked)
         self.reviews.merge(fork.reviews)
         self.controls.merge(fork.controls)
         self.extensions.merge(fork.extensions)
         self.numbers.merge(fork.numbers)
+        self.messages.merge(fork.messages)
         self.metrics, self.theirs = copy(fork.metrics), fork.theirs
 
     def _take_facts(self, other: "RunState") -> None:
@@ -151,6 +192,7 @@ class RunState:
         self.operation, self.accepted_parts = other.operation, other.accepted_parts
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
         self.delegations = other.delegations
+        self.limits, self.checks, self.loop = other.limits, other.checks, other.loop
 
     # What a reader asks.
 

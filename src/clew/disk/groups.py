@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -239,6 +239,56 @@ if sys.platform == "linux":
             for value, those in found.items()
         }
 
+    def end_carriers(
+        mark: str, prefix: str, proof: str, values: Collection[str], *, spared: Collection[int] | None,
+        patience: Patience = USUAL,
+    ) -> dict[str, list[Named]]:  # fmt: skip
+        """End who provably carries a mark that begins so (`warden.proven`), and what descends from those. Blocks.
+
+        Args:
+            mark: The variable.
+            prefix: How its value begins.
+            proof: Another variable.
+            values: Those of it that prove something.
+            spared: None: only who carries the mark. Else whatever descends from this process as well, but for these.
+            patience: Between SIGTERM and SIGKILL, and after that.
+
+        Returns:
+            Those that live all the same, by their mark; one without a mark under an empty text.
+        """
+        me = os.getpid()
+
+        def theirs() -> dict[warden.Process, str]:
+            found = warden.proven(mark, prefix, proof, values, me)
+            if spared is not None:
+                below = warden.below(me, warden.processes())
+                found = {process: "" for process in below if process.pid not in spared} | found
+            return found
+
+        _, remain = warden.end_all(lambda: list(theirs()), time.sleep, *patience)
+        marks, left = theirs() if remain else {}, dict[str, list[Named]]()
+        for process in remain:
+            left.setdefault(marks.get(process, ""), []).append(_words(process, warden.command_of(process.pid)))
+        return left
+
+    def strays(spared: Collection[int], known: Iterable[Iterable[Named]]) -> list[Named]:
+        """What descends from this process and is neither spared nor known. Wardens look after their own."""
+        told = {named.pid for those in known for named in those}
+        living = warden.processes()
+        wardens = [process for process in warden.below(os.getpid(), living) if warden.is_warden(process.pid)]
+        told |= {process.pid for each in wardens for process in (each, *warden.below(each.pid, living))}
+        found = [process for process in warden.below(os.getpid(), living) if process.pid not in {*spared, *told}]
+        return [_words(process, warden.command_of(process.pid)) for process in found]
+
+    @contextlib.contextmanager
+    def adopting() -> Iterator[frozenset[int]]:
+        """While it lasts, what loses its parent below this process stays below it. Gives who is there already."""
+        warden.adopt(True)
+        try:
+            yield frozenset(process.pid for process in warden.below(os.getpid(), warden.processes()))
+        finally:
+            warden.adopt(False)
+
     def _named(fields: Sequence[str]) -> Named:
         pid, tick, command = fields
         return _words(warden.Process(int(pid), int(tick)), command)
@@ -268,6 +318,22 @@ else:
     def carriers(name: str, prefix: str) -> dict[str, list[Named]]:
         """Nobody: no command is ever started here."""
         return {}
+
+    def end_carriers(
+        mark: str, prefix: str, proof: str, values: Collection[str], *, spared: Collection[int] | None,
+        patience: Patience = USUAL,
+    ) -> dict[str, list[Named]]:  # fmt: skip
+        """Nobody is found, so nobody is ended."""
+        return {}
+
+    def strays(spared: Collection[int], known: Iterable[Iterable[Named]]) -> list[Named]:
+        """Nobody: nothing is adopted here."""
+        return []
+
+    @contextlib.contextmanager
+    def adopting() -> Iterator[frozenset[int]]:
+        """Nothing is adopted here."""
+        yield frozenset()
 
 
 def signal_name(number: int) -> str:

@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 # Everything here is for Linux; on another system this is a module without names.
@@ -26,8 +26,9 @@ _SET_DEATH_SIGNAL, _SET_NAME, _SET_SUBREAPER = 1, 15, 36
 _NAME = b"clew-warden"
 _NAP_S = 0.02
 _COMMAND_BYTES = 200
-# Fields of `/proc/PID/stat` behind the name: flags (of a kernel thread, of one that ends), bounds of what it was given.
-_FLAGS, _ENV, _WITHOUT_PROGRAM = 6, slice(47, 49), 0x00200000 | 0x00000004
+# Fields of `/proc/PID/stat` behind the name, and the flags of a kernel thread and of one that ends.
+_FLAGS, _ARGUMENTS, _ENV = 6, slice(45, 47), slice(47, 49)
+_WITHOUT_PROGRAM = 0x00200000 | 0x00000004
 _EXEC_LOOKS, _EXEC_NAP_S = 200, 0.001
 
 
@@ -85,7 +86,9 @@ def carrying(name: str, value: str, living: Living) -> list[Process]:
 
 def command_of(pid: int) -> str:
     """What a process runs, as a short text; a kernel's or hidden one by its name alone."""
-    words = _read(pid, "cmdline")[:_COMMAND_BYTES].rstrip(b"\0") or b"[%s]" % (_read(pid, "comm").strip() or b"hidden")
+    words = _given(pid, "cmdline", _ARGUMENTS)[:_COMMAND_BYTES].rstrip(b"\0") or b"[%s]" % (
+        _read(pid, "comm").strip() or b"hidden"
+    )
     return " ".join(words.replace(b"\0", b" ").decode("utf-8", "replace").split())
 
 
@@ -96,20 +99,27 @@ def is_warden(pid: int) -> bool:
 
 def _environment(pid: int) -> list[bytes]:
     """What a process was given at its start; nothing where that is hidden from us."""
+    return _given(pid, "environ", _ENV).split(b"\0")
+
+
+def _given(pid: int, name: str, bounds: slice) -> bytes:
+    """What a program was started with. It looks empty for a moment, while one program gives way to the next (`execve`).
+
+    `bounds` are where in `stat` the kernel says from where to where it lies.
+    """
     for _ in range(_EXEC_LOOKS):
-        environ = _content(pid, "environ")
-        if environ or environ is None or not _should_have_one(pid):
-            return (environ or b"").split(b"\0")
+        content = _content(pid, name)
+        if content or content is None or not _comes_yet(pid, bounds):
+            return content or b""
         time.sleep(_EXEC_NAP_S)
-    return []
+    return b""
 
 
-def _should_have_one(pid: int) -> bool:
-    """Does an environment that looked empty come yet? It does while one program gives way to the next (`execve`)."""
+def _comes_yet(pid: int, bounds: slice) -> bool:
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     if not fields or int(fields[_FLAGS]) & _WITHOUT_PROGRAM:
         return False
-    start, end = fields[_ENV]
+    start, end = fields[bounds]
     return end == b"0" or start != end
 
 
@@ -324,6 +334,38 @@ def marks(name: str, prefix: str) -> Iterator[tuple[str, Process]]:
             value = found[0][len(name) + 1 :].decode("utf-8", "replace")
             yield value, process
             yield from ((value, child) for child in below(process.pid, living))
+
+
+def proven(mark: str, prefix: str, proof: str, values: Collection[str], root: int) -> dict[Process, str]:
+    """Who carries a mark that begins so and proves that it is meant, and all that descend from those, by that mark.
+
+    A proof is descent from `root`, or another variable with one of these values, which only one program gave away.
+    """
+    living = processes()
+    inside = set(below(root, living))
+    wanted, proofs = f"{mark}={prefix}".encode(), {f"{proof}={value}".encode() for value in values}
+    found: dict[Process, str] = {}
+    for process in living:
+        given = _environment(process.pid)
+        marked = next((value for value in given if value.startswith(wanted)), None)
+        if marked is not None and (process in inside or not proofs.isdisjoint(given)):
+            value = marked[len(mark) + 1 :].decode("utf-8", "replace")
+            found |= dict.fromkeys([process, *below(process.pid, living)], value)
+    return {process: value for process, value in found.items() if process.pid not in _upwards(root, living)}
+
+
+def _upwards(pid: int, living: Living) -> set[int]:
+    """A process and those that it descends from: whatever they carry, they are not one's own to end."""
+    parents, found = {process.pid: parent for process, parent in living.items()}, set[int]()
+    while pid and pid not in found:
+        found.add(pid)
+        pid = parents.get(pid, 0)
+    return found
+
+
+def adopt(whether: bool) -> None:
+    """What loses its parent below this process becomes its child, and so stays below it; or no longer does."""
+    _control(_SET_SUBREAPER, int(whether))
 
 
 if __name__ == "__main__":

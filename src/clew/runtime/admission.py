@@ -5,19 +5,22 @@ from collections import Counter
 from typing import Any
 
 from clew.core.answers import Answer, Unrecorded, read_answer
+from clew.core.approvals import facts_of_asked
 from clew.core.calls import AnswerRef, CallState
 from clew.core.canon import fingerprint
 from clew.core.events import CallFacts
 from clew.core.ids import effect_key, step_id
 from clew.core.jsonable import to_json
-from clew.core.needs import Closing
+from clew.core.needs import Allow, Closing, Taken
 from clew.core.redact import Redactor
 from clew.core.resume import Facts, judge_call
 from clew.core.review import missing_result_message
+from clew.core.state import ApprovalState
 from clew.errors import ClewError, Refused, Stop
 from clew.runtime.claims import Claims
 from clew.runtime.door import Door
 from clew.runtime.journal import Journal
+from clew.runtime.keys import Keys, asked_key, key_in
 from clew.runtime.living import alive
 from clew.runtime.place import Place
 from clew.runtime.tickets import Ticket, facts_of, new_walk, recorded_walk
@@ -43,15 +46,22 @@ class Admission(Door):
         self._steps: Counter[str] = Counter()
         self._step_names: set[str] = set()
         self._admitting = threading.Lock()
+        self.keys: Keys | None = None
 
-    def admit(self, given: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Ticket:
+    def admit(
+        self, given: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place, *, proposed: bool = False,
+        sibling: bool = False,
+    ) -> Ticket:  # fmt: skip
         """Let a call in: its arguments are JSON, it is a recorded one or a new one with ids of its own.
+
+        `proposed` by a model; a `sibling` in a group may still come to be asked for when another one waits for that.
 
         Raises:
             Stop: the gate has closed, or closes now because the agent diverged.
             UsageError: `value_not_json`, `invalid_arguments`; nothing was started.
         """
-        self.check_open()
+        if not (sibling and self.closing is not None and self.closing.reason == "approval_required"):
+            self.check_open()
         tool = self._known(given)
         arguments = tool.bind(args, kwargs)
         plain = to_json(arguments, at="args")
@@ -64,9 +74,16 @@ class Admission(Door):
                 self.diverge(fault)
                 raise
             if recorded is not None:
-                return self._recorded(tool, arguments, plain, recorded.step_id)
-            facts = self._new_facts(tool, place, asked, turn_id)
-        return Ticket(tool, facts, arguments, plain, new_walk(tool, facts, self.redactor.arguments(plain)))
+                return self._recorded(tool, arguments, plain, recorded.step_id, proposed=proposed)
+            business = None if tool.key is None else asked_key(tool, arguments, plain, self.redactor)
+            held = self.claims.asked_for(place.path, tool.name, asked)
+            facts = (
+                self._new_facts(tool, place, asked, turn_id, business)
+                if held is None
+                else _held_facts(held, tool, turn_id, business)
+            )
+        walk = new_walk(tool, facts, self.redactor.arguments(plain))
+        return Ticket(tool, facts, arguments, plain, walk, proposed=proposed)
 
     def _known(self, given: Any) -> Tool:
         if isinstance(given, str):
@@ -91,7 +108,9 @@ class Admission(Door):
             )
         return known
 
-    def _new_facts(self, tool: Tool, place: Place, asked: str, turn_id: str) -> CallFacts:
+    def _new_facts(
+        self, tool: Tool, place: Place, asked: str, turn_id: str, business: dict[str, Any] | None
+    ) -> CallFacts:
         run_id = self.journal.state.run_id
         step = self._next_step(place.path, tool.name)
         call_id = f"c{self._next('call')}"
@@ -104,6 +123,7 @@ class Admission(Door):
             turn_id=turn_id,
             fingerprint=asked,
             capability=tool.capability,
+            business=business,
         )
 
     def _next_step(self, path: str, name: str) -> str:
@@ -131,23 +151,36 @@ class Admission(Door):
 
     # Recorded calls.
 
-    def _recorded(self, tool: Tool, arguments: dict[str, Any], plain: dict[str, Any], step: str) -> Ticket:
+    def _recorded(
+        self, tool: Tool, arguments: dict[str, Any], plain: dict[str, Any], step: str, *, proposed: bool
+    ) -> Ticket:
         """What the plan says of a call that the agent asks for again, as it stands now: a probe may have settled it."""
         call = self.journal.state.calls.get(step)
         assert call is not None
         facts = facts_of(self.journal.state.run_id, call, tool.capability)
-        ticket = Ticket(tool, facts, arguments, plain)
+        ticket = Ticket(tool, facts, arguments, plain, proposed=proposed)
         decision, reason = judge_call(self.journal.state, call, self.facts(call))
         if decision == "skip":
             ticket.replay = self._answer_of(call)
-        elif decision in ("run", "rerun"):
+        elif decision in ("run", "rerun") or reason == "approval_required":
+            facts.business = self._recorded_key(call)
             # The answer that a review brings was read above; here the recorded call starts (again) under its own key.
             ticket.walk = recorded_walk(tool, facts, call, rerun=decision == "rerun")
         elif decision == "probe":
+            facts.business = self._recorded_key(call)
             ticket.walk = recorded_walk(tool, facts, call, doubt_ms=call.started_ms)
         else:
             ticket.end = Closing("unknown_effect" if decision == "review" else reason, reason)
         return ticket
+
+    def _recorded_key(self, call: CallState) -> dict[str, Any] | None:
+        """The business key with which a call was recorded: it goes on under that one, whatever its tool says now."""
+        return key_in(self.store.record_at(self.journal.state.run_id, call.position))
+
+    def hold(self, ticket: Ticket, attempt: int) -> Allow | Taken:
+        """Take a call's business key for one attempt, durably; blocks."""
+        assert self.keys is not None
+        return self.keys.hold(self.journal.state, self.journal.nonce, ticket, attempt, self.flights.keys)
 
     def facts(self, call: CallState) -> Facts:
         """What the plan must know about now to judge this call."""
@@ -173,3 +206,10 @@ class Admission(Door):
         except (ClewError, ValueError) as fault:
             self.close(Closing("result_missing", f"the answer at byte {ref.position} cannot be read: {fault}"))
             raise Stop("the run is pausing: result_missing") from fault
+
+
+def _held_facts(held: ApprovalState, tool: Tool, turn_id: str, business: dict[str, Any] | None) -> CallFacts:
+    """Who a call is for which a person was asked before it is recorded; of its effect counts what the tool says now."""
+    facts = facts_of_asked(held.key.partition(":")[0], held)
+    facts.turn_id, facts.capability, facts.business = turn_id, tool.capability, business
+    return facts

@@ -153,6 +153,10 @@ async def _within_its_time(
         met = await _linger(ended) or met
     if not ended.done():
         call.leave()
+        if call.listened and met is not None:
+            # Now that it hears of it, it may give up, and what it had done by then is known.
+            met = await _linger(ended) or met
+    if not ended.done():
         ended.add_done_callback(lambda future: late(_outcome(future)))
         return (Cancelled() if met is not None else timed_out(tool)), met
     if met is None and ended.cancelled():

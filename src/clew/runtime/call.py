@@ -1,5 +1,6 @@
 """One start of one call, as a tool, its probe and a policy see it. What a tool declares is not known here."""
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,19 +19,23 @@ class Call:
         attempt: Counted from 1.
         tool: The tool's name.
         arguments: The call's arguments as JSON.
+        leg: The nonce of the leg in which it runs; empty outside of one.
         listened: Has the tool asked whether it is called off? Then it is given a moment when it is.
+        proposed: Does a model want it (`run.propose`), not the agent's own code (`run.call`)?
     """
 
     __slots__ = (
-        "_called_off", "_left", "_processes", "_workspace", "arguments", "attempt", "key", "listened", "run_id", "tool",
+        "_called_off", "_left", "_processes", "_workspace", "arguments", "attempt", "key", "leg", "listened",
+        "proposed", "run_id", "tool",
     )  # fmt: skip
 
     def __init__(
         self, key: str, *, tool: str = "", attempt: int = 1, arguments: Mapping[str, Any] | None = None,
         workspace: Workspace | None = None, processes: Processes | None = None,
-        called_off: Callable[[], bool] = lambda: False,
+        called_off: Callable[[], bool] = lambda: False, leg: str = "", proposed: bool = False,
     ) -> None:  # fmt: skip
         self.key = key
+        self.leg = leg
         self.run_id = key.partition(":")[0]
         self.tool = tool
         self.attempt = attempt
@@ -40,6 +45,7 @@ class Call:
         self._called_off = called_off
         self._left = False
         self.listened = False
+        self.proposed = proposed
 
     @classmethod
     def loose(
@@ -87,6 +93,18 @@ class Call:
         """Is the run to end at once, or the call's time up? A tool that takes long may ask, and give up."""
         self.listened = True
         return self._left or self._called_off()
+
+    def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
+        """An environment for a process that the tool starts: `subprocess.run(…, env=call.environment())`.
+
+        It marks the process as this attempt's, `CLEW_CALL` and `CLEW_LEG`: an abort ends it and all that descends from
+        it, and a resume looks for it and waits. `base` is what else it is given: all of this program's when left out.
+        """
+        return {
+            **(os.environ if base is None else base),
+            "CLEW_CALL": f"{self.key}#{self.attempt}",
+            "CLEW_LEG": self.leg,
+        }
 
     def leave(self) -> None:
         """Nobody waits for this call any more."""

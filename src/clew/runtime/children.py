@@ -287,7 +287,7 @@ class _Leg:
         def live() -> LegEnd:
             if agent.is_async:
                 return asyncio.run(live_async(child, agent, prompt, plan, _orders()))
-            return live_sync(child, agent, prompt, plan, _orders(), self._park)
+            return live_sync(child, agent, prompt, plan, _orders(), self._park, self._hand)
 
         def body() -> None:
             try:
@@ -300,8 +300,12 @@ class _Leg:
         name = f"clew-child-{errand.step}"
         threading.Thread(target=lambda: context.run(body), name=name, daemon=True).start()
 
-    def _park(self, end: LegEnd | ClewError) -> None:
-        """Its leg has ended under an agent that never gives in: nothing else stops this thread."""
+    def _hand(self, end: LegEnd | ClewError) -> None:
+        """Its leg has ended, whatever its agent still does in this thread."""
         self.fault = end if isinstance(end, ClewError) else None
         self.over.set()
+
+    def _park(self, end: LegEnd | ClewError) -> None:
+        """Its leg has ended under an agent that never gives in: nothing else stops this thread."""
+        self._hand(end)
         threading.Event().wait()

@@ -2,8 +2,9 @@
 
 from collections import defaultdict, deque
 
+from clew.core import approvals
 from clew.core.calls import CallState
-from clew.core.state import RunState, TurnState
+from clew.core.state import ApprovalState, RunState, TurnState
 from clew.errors import Refused
 
 
@@ -15,6 +16,8 @@ class Claims:
         for call in state.calls.values():
             self._calls[call.path, call.tool].append(call)
         self._untold: list[CallState] = []
+        self._asked = list(approvals.unrecorded(state))
+        self._passed: set[tuple[str, str]] = set()
         self._turns = [turn for turn in state.turns.values() if turn.answer is not None or not turn.ended]
 
     def call(self, path: str, tool: str, fingerprint: str) -> CallState | None:
@@ -30,7 +33,7 @@ class Claims:
                 if (call.path, call.tool, call.fingerprint) == asked:
                     pool.remove(call)
                     return call
-        if not waiting:
+        if not waiting or any(asked == (*_where(held), held.fingerprint) for held in self._asked):
             return None
         first = waiting[0]
         raise _diverged(
@@ -40,6 +43,25 @@ class Claims:
             tool=tool,
         )
 
+    def asked_for(self, path: str, tool: str, fingerprint: str) -> ApprovalState | None:
+        """The approval that was asked for this call before it is recorded; None where there is none."""
+        if not self._asked:
+            return None
+        for held in self._asked:
+            if (*_where(held), held.fingerprint) == (path, tool, fingerprint):
+                self._asked.remove(held)
+                return held
+        self._passed.add((path, tool))
+        return None
+
+    def ask_again(self, asked: ApprovalState) -> None:
+        """The agent was cancelled while a person was asked: when it asks for the same again, this question is meant."""
+        self._asked.append(asked)
+
+    def unasked(self, *, everywhere: bool) -> list[ApprovalState]:
+        """Approvals that were not asked for again; unless `everywhere`, where something else was asked for instead."""
+        return [held for held in self._asked if everywhere or _where(held) in self._passed]
+
     def give_back(self, call: CallState) -> None:
         """The agent was cancelled before it heard the answer: when it asks for the same again, this call is meant.
 
@@ -47,17 +69,20 @@ class Claims:
         """
         self._untold.append(call)
 
-    def turn(self, fingerprint: str) -> TurnState | None:
+    def turn(self, path: str, fingerprint: str) -> TurnState | None:
         """The recorded turn that is meant: an answered one first; None for a new one.
 
+        Turns of another step are of no concern: when that step has its answer, nobody asks for them again.
+
         Raises:
-            Refused: `resume_divergence` when answered turns with other requests are recorded and were not asked for.
+            Refused: `resume_divergence` when answered turns with other requests are recorded here and not asked for.
         """
-        equal = [turn for turn in self._turns if turn.fingerprint == fingerprint]
+        here = [turn for turn in self._turns if turn.path == path]
+        equal = [turn for turn in here if turn.fingerprint == fingerprint]
         for turn in sorted(equal, key=lambda found: found.answer is None):
             self._turns.remove(turn)
             return turn
-        answered = [turn for turn in self._turns if turn.answer is not None]
+        answered = [turn for turn in here if turn.answer is not None]
         if not answered:
             return None
         raise _diverged(
@@ -65,6 +90,11 @@ class Claims:
             f"{answered[0].fingerprint[:12]} is recorded and was not asked for again",
             recorded=answered[0].turn_id,
         )
+
+
+def _where(asked: ApprovalState) -> tuple[str, str]:
+    """The path and tool of a call that is not recorded yet."""
+    return asked.step_id.rpartition(".")[0], asked.tool
 
 
 def _diverged(message: str, **facts: str) -> Refused:

@@ -70,6 +70,33 @@ class SystemClock:
         return woken()
 
 
+MOMENT_MS: Final = 1000
+DRIFT: Final = 0.001
+"""So far, and by this part of the time, two clocks may differ before one of them was set."""
+
+
+class LegTime:
+    """How long a leg has been running, by a clock that nobody sets; and the wall time that follows from it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since_s = clock.monotonic_s()
+        self._since_ms = clock.now_ms()
+
+    def ran_ms(self) -> int:
+        """Milliseconds since the leg began."""
+        return round((self._clock.monotonic_s() - self._since_s) * 1000)
+
+    def now_ms(self) -> int:
+        """Wall time, milliseconds since 1970, as if nobody had set the clock since the leg began."""
+        return self._since_ms + self.ran_ms()
+
+    def was_set(self) -> bool:
+        """Has the wall clock been set since the leg began?"""
+        ran_ms = self.ran_ms()
+        return abs(self._clock.now_ms() - self._since_ms - ran_ms) > max(MOMENT_MS, ran_ms * DRIFT)
+
+
 def _pieces(seconds: float) -> Iterator[float]:
     """A long sleep as short ones."""
     whole, rest = divmod(max(0.0, seconds), NAP_S)

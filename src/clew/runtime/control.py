@@ -12,21 +12,12 @@ import msgspec
 
 from clew.core import events
 from clew.core.canon import fingerprint
-from clew.core.compose import Move
 from clew.core.needs import Append, Closing
-from clew.core.review import GiveUp
-from clew.errors import ClewError, Storage, UsageError
+from clew.errors import ClewError, Storage
+from clew.runtime.bodies import text_of
+from clew.runtime.deeds import DEEDS, Deed, check_command
 from clew.runtime.gate import Gate
-from clew.runtime.reviewing import (
-    Said,
-    Walking,
-    check_attempt,
-    check_open,
-    evidence_of,
-    pick_call,
-    settlement_of,
-    settling,
-)
+from clew.runtime.reviewing import Walking
 from clew.stores.base import Command, CommandAnswer, RunStore
 
 POLL_S = 0.2
@@ -49,6 +40,7 @@ class Control:
         # Threads of a plain agent look as well; each command is applied by one of them.
         self.steering = threading.Lock()
         self._next_look_s = 0.0
+        self._promised = promised(gate.journal.state.controls.items())
 
     def due(self) -> bool:
         """Is it time to look again?"""
@@ -59,11 +51,16 @@ class Control:
         return True
 
     def waiting(self) -> Sequence[Command]:
-        """The commands without an answer; none while the inbox cannot be read, for the run does not depend on it."""
+        """The commands without an answer, and what an earlier leg accepted and did not come to.
+
+        None of the inbox while it cannot be read, for the run does not depend on it.
+        """
         try:
-            return self.gate.store.pending(self.gate.journal.state.run_id)
+            found = list(self.gate.store.pending(self.gate.journal.state.run_id))
         except ClewError:
-            return ()
+            found = []
+        there = {command.control_id for command in found}
+        return [*found, *(command for name, command in self._promised.items() if name not in there)]
 
     def applying(self, commands: Sequence[Command]) -> Iterator[Walking]:
         """One walk for each command; drive each to its end before the next, then `post` the answers."""
@@ -77,27 +74,47 @@ class Control:
                 self.gate.store.answer(self.gate.journal.state.run_id, answer)
 
     def _apply(self, command: Command) -> Walking:
-        said, command = fingerprint(msgspec.to_builtins(command)), self._hidden(command)
-        known = self.gate.journal.state.controls.get(command.control_id)
-        if known is not None and (known["fingerprint"] != said or known["state"] != "accepted"):
-            self._answer(command, _repeated(known, said), known.get("reason", ""))
+        state = self.gate.journal.state
+        if command.run_id != state.run_id:
+            why = f"it is for run {command.run_id!r}, this is {state.run_id!r}"
+            self._refuse(command, "control_run_mismatch", why)
             return
-        if known is None:
-            yield Append((events.control(command.control_id, said, "accepted", command=msgspec.to_builtins(command)),))
+        known = state.controls.get(command.control_id)
+        mine = self._promised.pop(command.control_id, None) is command
+        said = known["fingerprint"] if mine and known is not None else fingerprint(msgspec.to_builtins(command))
+        if known is not None and (known["fingerprint"] != said or known["state"] != "accepted"):
+            self.answers.append(repeated(command.control_id, known, said))
+            return
         try:
-            yield from self._act(command)
-            status, why = "applied", ""
+            deed = check_command(command)
         except ClewError as fault:
-            if isinstance(fault, Storage):
-                raise
-            status, why = "rejected", fault.message
+            self._refuse(command, fault.code, fault.message)
+            return
+        yield from self._done(deed, self._hidden(command), said, new=known is None)
+
+    def _done(self, deed: Deed, command: Command, said: str, *, new: bool) -> Walking:
+        """Recorded, done, and recorded again; what only waits for the agent is answered as accepted."""
+        if new:
+            yield Append((events.control(command.control_id, said, "accepted", command=msgspec.to_builtins(command)),))
+        if deed.waits:
+            self._answer(command.control_id)
+            return
+        try:
+            yield from deed.do(self.gate, command)
+            status, why = "applied", ""
+        except Storage:
+            raise
+        except Exception as fault:  # noqa: BLE001  # whatever it raises: it was not done, and that is recorded
+            why = fault.message if isinstance(fault, ClewError) else f"{type(fault).__name__}: {text_of(fault)}"
+            status, why = "rejected", self.gate.redactor.text(why)
         yield Append((events.control(command.control_id, said, status, reason=why),))
-        self._answer(command, status, why)
+        self._answer(command.control_id)
 
     def _hidden(self, command: Command) -> Command:
         """The command as it may be recorded: another process knows nothing of the agent's secrets."""
         hide = self.gate.redactor
-        told = {name: hide.answer(value) for name, value in command.arguments.items() if name in ("evidence", "result")}
+        hidden = ("evidence", "result", "text")
+        told = {name: hide.answer(value) for name, value in command.arguments.items() if name in hidden}
         return msgspec.structs.replace(
             command,
             by=hide.text(command.by),
@@ -105,64 +122,68 @@ class Control:
             arguments=command.arguments | told,
         )
 
-    def _answer(self, command: Command, status: Any, reason: str) -> None:
-        self.answers.append(CommandAnswer(command.control_id, status, reason))
+    def _answer(self, control_id: str) -> None:
+        """As it stands on the record now."""
+        known = self.gate.journal.state.controls.get(control_id)
+        if known is not None:
+            self.answers.append(answer_of(control_id, known))
 
-    def _act(self, command: Command) -> Walking:
-        Said(command.by, command.reason)
-        gate = self.gate
-        if command.type == "pause":
-            gate.close(Closing("pause_requested", f"by {command.by}: {command.reason}"))
-        elif command.type == "abort":
-            yield from request_abort(gate, f"by {command.by}: {command.reason}")
-        elif command.type == "settle":
-            yield from self._settle(command)
-        else:
-            raise UsageError(
-                f"command {command.type!r} is not known",
-                code="control_invalid",
-                next="Commands are pause, abort and settle.",
-            )
-
-    def _settle(self, command: Command) -> Walking:
-        gate, arguments = self.gate, command.arguments
-        state = gate.journal.state
-        call = pick_call(state, str(arguments.get("call", "")))
-        verdict, evidence = settlement_of(arguments), evidence_of(arguments)
-        check_open(state, call, verdict, gate.blobs.has)
-        check_attempt(call, arguments.get("attempt", call.attempt))
-        if call.key in gate.flights.keys:
-            raise UsageError(
-                f"{call.key!r} is under way right now",
-                code="effect_under_way",
-                next="Wait until the run has paused, then settle it.",
-            )
-        yield from settling(state.run_id, call, verdict, by=command.by, reason=command.reason, evidence=evidence)
-        if isinstance(verdict, GiveUp):
-            gate.given_up = True
-            gate.close(Closing("effect_given_up"))
+    def _refuse(self, command: Command, code: str, why: str) -> None:
+        """Nothing of it is recorded: it could not be understood, or is none of this run's."""
+        self.answers.append(CommandAnswer(command.control_id, "rejected", why, code=code))
 
 
-def _repeated(known: dict[str, Any], said: str) -> str:
-    """How a command is answered that the journal knows: its sender must hear what became of it."""
+Known = dict[str, Any]
+"""What a run state knows of a command: its last event, with the sequence of each."""
+
+
+def promised(controls: Iterator[tuple[str, Known]]) -> dict[str, Command]:
+    """Commands that were accepted and not come to, as they are recorded; what waits for the agent is not among them."""
+    found = {}
+    for name, known in controls:
+        if known["state"] != "accepted":
+            continue
+        with suppress(msgspec.ValidationError):
+            command = msgspec.convert(known.get("command"), Command)
+            if command.type in DEEDS and not DEEDS[command.type].waits:
+                found[name] = command
+    return found
+
+
+def answer_of(control_id: str, known: Known, status: Any = "", *, of: str = "") -> CommandAnswer:
+    """What is answered to the sender of a command that the journal knows."""
+    return CommandAnswer(
+        control_id,
+        status or known["state"],
+        known.get("reason", ""),
+        duplicate_of=of,
+        accepted_sequence=known.get("acceptedSequence", 0),
+        applied_sequence=known.get("appliedSequence", 0),
+        rejected_sequence=known.get("rejectedSequence", 0),
+    )
+
+
+def repeated(control_id: str, known: Known, said: str) -> CommandAnswer:
+    """How a command is answered that the journal knows: its sender must hear what became of it.
+
+    Source:
+        contract #203, #205.
+    """
     if known["fingerprint"] != said:
-        return "conflict"
-    return "duplicate" if known["state"] == "applied" else "rejected"
+        why = "its id stands for another command, which stays bound to it"
+        return CommandAnswer(control_id, "conflict", why, code="control_conflict")
+    return answer_of(control_id, known, "duplicate", of=known["state"])
 
 
 def reject_rest(store: RunStore, run_id: str, why: str) -> None:
-    """Answer what still waits in the inbox of a run that has ended; its journal takes no more commands."""
+    """Answer what still waits in the inbox of a run that has ended; its journal takes no more commands.
+
+    Source:
+        contract #208.
+    """
     with suppress(ClewError):
         for command in store.pending(run_id):
-            store.answer(run_id, CommandAnswer(command.control_id, "rejected", why))
-
-
-def request_abort(gate: Gate, reason: str) -> Walking:
-    """`aborting` on disk first; then nothing starts any more."""
-    gate.aborting = reason or "aborted"
-    if gate.journal.state.state in ("accepted", "running", "paused"):
-        yield Append((Move("REQUEST_ABORT", gate.aborting),))
-    gate.close(Closing("aborted"))
+            store.answer(run_id, CommandAnswer(command.control_id, "rejected", why, code="control_unavailable"))
 
 
 @contextmanager

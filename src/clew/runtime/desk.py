@@ -3,11 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
+import msgspec
+
+from clew.core.approvals import Approve, Judgement, Reject
 from clew.core.ids import split_key
 from clew.core.resume import ResumePlan
 from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
-from clew.runtime.commanding import abort_run, pause_run
+from clew.runtime.commanding import abort_run, pause_run, steer_run
+from clew.runtime.deciding import decide_run
+from clew.runtime.keybook import KeyBook
 from clew.runtime.opening import HomeParts, Wanted, plan_of
 from clew.runtime.reader import Reader
 from clew.runtime.recovery import Unlock
@@ -41,12 +46,13 @@ class Desk:
 
     def settle(
         self, run: str, verdict: Settlement, *, by: str, reason: str, call: str | None = None,
-        evidence: Sequence[str] = (),
+        evidence: Sequence[str] = (), control_id: str = "",
     ) -> dict[str, Any]:  # fmt: skip
         """Record what a person found out about an open effect.
 
         `run` is a run id (or a part of it), or an effect's key `run:step:call`; `call` its step id, call id or key,
         left out when one effect is open; `verdict` is `Happened(result)`, `Happened()`, `DidNotHappen()` or `GiveUp()`.
+        `control_id`: an id of yours; sent again under it, the same is done once (`pause`, `abort`, `steer` alike).
 
         Returns:
             The effect's row as it stands now.
@@ -56,15 +62,64 @@ class Desk:
         """
         if ":" in run:
             run, call = split_key(run)[0], run
-        return settle_run(self._parts, self.find(run), call, verdict, Said(by, reason, tuple(evidence)))
+        return settle_run(self._parts, self.find(run), call, verdict, Said(by, reason, tuple(evidence)), control_id)
 
-    def abort(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
-        """End a run for good; what was started stays listed. A living writer does it itself."""
-        return abort_run(self._parts, self.find(run), Said(by, reason))
+    def approve(
+        self, run: str, *, by: str, reason: str, call: str | None = None, expires_in_s: float | None = None
+    ) -> dict[str, Any]:
+        """Let one start happen that waits for a person; it is used up by that start.
 
-    def pause(self, run: str, *, by: str, reason: str) -> dict[str, Any]:
+        `call` is the approval's id, or its call's step, call id or key, left out when one waits; `run` may be the key.
+        Not used within `expires_in_s` seconds, it lapses.
+
+        Returns:
+            The approval's row as it stands now.
+
+        Raises:
+            Refused: `nothing_to_approve`, `approval_closed`, `approval_expired`. UsageError: `review_incomplete`,
+                `which_approval`, `invalid_expiry`. Held.
+        """
+        return self._decide(run, call, Approve(by, reason, expires_in_s))
+
+    def deny(
+        self, run: str, *, by: str, reason: str, call: str | None = None, as_answer: bool = False
+    ) -> dict[str, Any]:
+        """Refuse one start: the run stays paused and asks anew when it is resumed.
+
+        `as_answer`: the refusal is what the agent is told (`Denied`), for good; it may go on without the call.
+
+        Returns, raises:
+            as `approve`.
+        """
+        return self._decide(run, call, Reject(by, reason, as_answer))
+
+    def _decide(self, run: str, call: str | None, said: Judgement) -> dict[str, Any]:
+        if ":" in run:
+            run, call = split_key(run)[0], run
+        return decide_run(self._parts, self.find(run), call, said)
+
+    def abort(self, run: str, *, by: str, reason: str, control_id: str = "") -> dict[str, Any]:
+        """End a run for good; what was started stays listed. A living writer does it itself.
+
+        Returns:
+            `status`: `applied`, or `duplicate` under a `control_id` that was used; of a dead run `effects`, what it had
+            started, and `alive`, what of it could not be ended, by attempt and in words.
+        """
+        return abort_run(self._parts, self.find(run), Said(by, reason), control_id)
+
+    def pause(self, run: str, *, by: str, reason: str, control_id: str = "") -> dict[str, Any]:
         """Ask a living run to pause at its next safe point."""
-        return pause_run(self._parts, self.find(run), Said(by, reason))
+        return pause_run(self._parts, self.find(run), Said(by, reason), control_id)
+
+    def steer(
+        self, run: str, text: str, *, by: str, reason: str = "a word to the agent", control_id: str = ""
+    ) -> dict[str, Any]:
+        """Tell a run's agent something, which it reads by `run.steering()`, in this leg or a later one.
+
+        Raises:
+            UsageError: `control_invalid` when the text is empty or too long. Refused: `run_already_finished`. Held.
+        """
+        return steer_run(self._parts, self.find(run), text, Said(by, reason), control_id)
 
     def unlock(self, run: str, *, nonce: str, by: str, reason: str) -> dict[str, Any]:
         """Close the leg of an owner that cannot be proven gone, on a person's word."""
@@ -90,10 +145,36 @@ class Desk:
         """A run id from a unique part of it, or `@last`. `NotFound` (`no_home`, `unknown_run`), `UsageError`."""
         return self.require().reader.find(part)
 
+    def find_key(self, key: Any, tool: str | None = None) -> list[dict[str, Any]]:
+        """Who has a business key: one row for each tool of which a call has it, none when nobody does.
+
+        A row has `businessKey` (redacted), `run`, `step`, `call`, `key`, `state` and, once it is recorded, `answer`.
+
+        Raises:
+            NotFound: `no_home`, `no_key_index`. UsageError: `invalid_business_key`. Corrupt: `key_claim_corrupt`.
+        """
+        return self.require()._keys().find(key, tool)
+
+    def rebuild_keys(self) -> dict[str, Any]:
+        """Make the index of business keys hold what the journals hold, and say what was different.
+
+        Raises:
+            NotFound: `no_home`. Refused: `home_copied`, `key_index_unusable`. Storage.
+        """
+        report: dict[str, Any] = msgspec.to_builtins(self.require()._keys().rebuild())
+        return report
+
+    def _keys(self) -> KeyBook:
+        parts = self._parts
+        return KeyBook(parts.keys, parts.store, parts.blobs, parts.clock)
+
     def result(self, run: str) -> RunResult:
         """How a run stands, without touching it."""
         return self.reader.result(self.reader.see(self.find(run)).state)
 
-    def verify(self, run: str) -> dict[str, Any]:
-        """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed."""
-        return self.reader.verify(self.find(run))
+    def verify(self, run: str, *, deep: bool = False) -> dict[str, Any]:
+        """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed.
+
+        `deep`: a second reader judges it by the twelve invariants as well; `findings` is what it found.
+        """
+        return self.reader.verify(self.find(run), deep=deep)

@@ -24,6 +24,8 @@ class Door:
         closing: Why nothing starts any more.
         given_up: An effect was given up: the run ends.
         aborting: Why the run is aborted; empty while nobody asked for it.
+        cut_off: Attempts whose processes an abort is ending: what their bodies return now proves nothing.
+        left_over: What an abort could not end, by attempt and in words.
         limit: The limit that closed it.
         fault: What the journal failed of.
         agent_fault: What the agent raised.
@@ -39,6 +41,8 @@ class Door:
         self.closing: Closing | None = None
         self.given_up = False
         self.aborting = ""
+        self.cut_off: set[str] = set()
+        self.left_over: dict[str, str] = {}
         self.limit: Exceeded | None = None
         self.fault: BaseException | None = None
         self.agent_fault: BaseException | None = None

@@ -11,8 +11,10 @@ from clew.core.needs import (
     Call,
     Cancelled,
     Closing,
+    Consult,
     End,
     Halt,
+    Hold,
     Interrupted,
     Need,
     Now,
@@ -25,7 +27,7 @@ from clew.errors import Stop
 from clew.runtime.bodies import probe_async, probe_sync, recordable, run_async, run_sync
 from clew.runtime.gate import Gate
 from clew.runtime.living import is_running
-from clew.runtime.pool import SYNCS, through
+from clew.runtime.pool import SYNCS, aside, through
 from clew.runtime.tickets import Ticket
 
 _NO_PROBE = CannotTell("no probe is declared")
@@ -42,12 +44,14 @@ def _known_end(ticket: Ticket) -> End | None:
 
 
 def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
-    """Needs that take no time worth awaiting."""
+    """Needs that take no time worth awaiting; and a key, for which plain code waits."""
     if isinstance(need, Ask):
         decision = gate.decide(ticket, need.attempt, again=need.again)
         return decision if gate.extensions is None else gate.extensions.before_tool(ticket, need.attempt, decision)
+    if isinstance(need, Hold):
+        return gate.hold(ticket, need.attempt)
     assert isinstance(need, Now)
-    return gate.journal.clock.now_ms()
+    return gate.journal.time.now_ms()
 
 
 def _called_off(gate: Gate) -> Callable[[], bool]:
@@ -60,6 +64,10 @@ def _give_back(gate: Gate, ticket: Ticket) -> None:
     call = gate.journal.state.calls.get(ticket.facts.step_id)
     if call is not None:
         gate.claims.give_back(call)
+    else:
+        asked = gate.approvals.of(ticket)
+        if asked is not None:
+            gate.claims.ask_again(asked)
 
 
 def pass_sync(gate: Gate, ticket: Ticket) -> Any:
@@ -103,7 +111,7 @@ def drive_sync(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, BaseExce
             if isinstance(need, Append):
                 raise
             met = interrupt
-            reply = _STOPPED if isinstance(need, Probe) else isinstance(need, Wait)
+            reply = _STOPPED if isinstance(need, Probe) else isinstance(need, Wait) or None
             if isinstance(need, Ask):
                 # Who was interrupted has not agreed.
                 reply = Halt("interrupted")
@@ -117,9 +125,12 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
     if isinstance(need, Call):
         ticket.ran = True
         late = gate.returned_late(ticket, need.attempt)
-        return run_sync(ticket.tool, gate.call_of(ticket, need.attempt), ticket.arguments, gate.redactor, late)
+        outcome = run_sync(ticket.tool, gate.call_of(ticket, need.attempt), ticket.arguments, gate.redactor, late)
+        return gate.proven(ticket.facts.key, need.attempt, outcome) if gate.cut_off else outcome
     if isinstance(need, Probe):
         return _asked_sync(gate, ticket, need)
+    if isinstance(need, Consult):
+        return gate.approvals.consult(ticket)
     if isinstance(need, Wait):
         return gate.journal.clock.sleep(need.seconds, _called_off(gate))
     return gate.save(need.data) if isinstance(need, Save) else _at_once(gate, ticket, need)
@@ -139,6 +150,8 @@ def _stopped(gate: Gate, ticket: Ticket, need: Need) -> Any:
         return Cancelled(before_start=True)
     if isinstance(need, Probe):
         return _STOPPED
+    if isinstance(need, Consult):
+        return None
     return True if isinstance(need, Wait) else _meet_sync(gate, ticket, need)
 
 
@@ -184,7 +197,7 @@ async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, B
         except StopIteration as ended:
             return ended.value, met
         # Cancelled, the effect is still asked after, once: it may have happened, and only waiting is of no use now.
-        if met is not None and isinstance(need, Call | Wait):
+        if met is not None and isinstance(need, Call | Wait | Consult):
             reply = _stopped(gate, ticket, need)
             continue
         try:
@@ -201,7 +214,8 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
         ticket.ran = True
         late = gate.returned_late(ticket, need.attempt)
         call = gate.call_of(ticket, need.attempt)
-        return await run_async(ticket.tool, call, ticket.arguments, gate.redactor, late)
+        outcome, struck = await run_async(ticket.tool, call, ticket.arguments, gate.redactor, late)
+        return (gate.proven(call.key, need.attempt, outcome) if gate.cut_off else outcome), struck
     if isinstance(need, Probe):
         if ticket.tool.probe is None:
             return _NO_PROBE, None
@@ -209,6 +223,8 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
         in_progress = is_running(call.key, call.attempt)
         verdict, met = await probe_async(ticket.tool.probe, call)
         return recordable(verdict, gate.redactor, in_progress=in_progress), met
+    if isinstance(need, Consult):
+        return await gate.approvals.consult_on_loop(ticket)
     if isinstance(need, Wait):
         return await _waited(gate, need.seconds)
     if isinstance(need, Save):
@@ -218,6 +234,8 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
     if gate.extensions is not None and isinstance(need, Ask):
         decision = gate.decide(ticket, need.attempt, again=need.again)
         return await gate.extensions.before_tool_on_loop(ticket, need.attempt, decision)
+    if need.__class__ is Hold:
+        return await aside(lambda: gate.hold(ticket, need.attempt))
     return _at_once(gate, ticket, need), None
 
 

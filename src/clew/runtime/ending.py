@@ -2,12 +2,14 @@
 
 from collections.abc import Generator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from clew.core import events
 from clew.core.answers import json_text
+from clew.core.approvals import approval_row, pause_reason, unused
+from clew.core.approvals import waiting as waiting_approvals
 from clew.core.calls import CallState
 from clew.core.compose import Close, Move, Saying
 from clew.core.delegation import unjoined, waited_for
@@ -17,12 +19,15 @@ from clew.core.needs import Need, Returned
 from clew.core.outcome import PERSON_REASONS, Outcome, effect_row
 from clew.core.review import Happened
 from clew.core.state import RunState
-from clew.core.times import format_ms
+from clew.core.times import format_ms, parse_ms
 from clew.errors import ClewError, Stop, Storage
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
-from clew.runtime.living import not_over
-from clew.runtime.recovery import fail_sayings
+from clew.runtime.recovery import fail_sayings, unspoken
+from clew.runtime.stilling import bodies_of, outlast, still
+
+HURRY: Final = 2
+"""Who presses Ctrl-C once more does not want to wait either."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -46,15 +51,23 @@ def end_sayings(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     Source:
         DESIGN §6; promise 8.
     """
+    said = _end_of(gate, ended, policy)
+    # Behind a finish its journal takes no more commands: who was promised one hears that it came to nothing.
+    finishes = isinstance(said[-1], Close) and said[-1].kind == "finish"
+    return gate.timed([*unspoken(gate.journal.state), *said] if finishes else said)
+
+
+def _end_of(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     if gate.given_up:
         return fail_sayings("effect_given_up")
     unsettled = gate.journal.state.unsettled()
     if gate.aborting:
         begin: list[Saying] = [] if gate.journal.state.state == "aborting" else [Move("REQUEST_ABORT", gate.aborting)]
-        return [*begin, *fail_sayings("aborted", not_over(gate.processes, unsettled, gate.redactor) | gate.outliving)]
+        return [*begin, *fail_sayings("aborted", gate.left_over | gate.outliving)]
     if gate.closing is None and _returned(ended) and not unsettled and not unjoined(gate.journal.state.delegations):
         output = gate.redactor.answer(record_result(ended.output))
-        return [events.agent_end(output), Move("COMPLETE"), Close("finish", Outcome("succeeded", "completed"))]
+        told = [*gate.approvals.stale(ended=True), events.agent_end(output)]
+        return [*told, Move("COMPLETE"), Close("finish", Outcome("succeeded", "completed"))]
     reason, detail = _why(gate, ended, unsettled)
     return _stopped(gate, reason, detail, policy)
 
@@ -76,7 +89,7 @@ def _why(gate: Gate, ended: Ended, unsettled: list[CallState]) -> tuple[str, str
         open_call = unsettled[0]
         return "unknown_effect", f"{open_call.key} attempt {open_call.attempt} is {open_call.status}"
     if closing is not None:
-        return closing.reason, closing.detail
+        return pause_reason(gate.journal.state, closing.reason), closing.detail
     fault = ended.fault
     apart = unjoined(gate.journal.state.delegations) if fault is None and not ended.left_behind else ()
     if apart:
@@ -89,10 +102,10 @@ def _why(gate: Gate, ended: Ended, unsettled: list[CallState]) -> tuple[str, str
 
 
 def _stopped(gate: Gate, reason: str, detail: str, policy: Policy) -> list[Saying]:
-    limit = gate.limit if reason in ("budget_exceeded", "run_timeout") else None
+    limit = gate.limit if gate.limit is not None and gate.limit.code == reason else None
     message = limit.message if limit is not None else detail
     fails = (reason == "agent_error" and policy.on_error == "fail") or (limit is not None and policy.on_limit == "fail")
-    said: list[Saying] = []
+    said = gate.approvals.stale(ended=False)
     if message:
         said.append(events.error(message, fatal=fails, budget=None if limit is None else limit.as_json()))
     waited = waited_for(gate.journal.state.delegations) if reason == "child_paused" else None
@@ -110,6 +123,8 @@ def late_returns(gate: Gate) -> Generator[Need, Any, None]:
         call = gate.journal.state.calls.get(ticket.facts.step_id)
         if call is None or call.attempt != attempt or not call.open or not isinstance(outcome, Returned):
             continue
+        if gate.is_cut_off(call.key, attempt):
+            continue
         reason = "the tool returned after its time was up"
         verdict = Happened(outcome.value, reason) if outcome.failed is None else Happened(reason=reason)
         evidence = [{"kind": "late_return", "at": format_ms(gate.journal.clock.now_ms())}]
@@ -122,6 +137,30 @@ def late_returns(gate: Gate) -> Generator[Need, Any, None]:
             source="tool",
             secret=ticket.tool.secret,
         )
+
+
+def still_gate(gate: Gate) -> None:
+    """End what the run still does, wait for what cannot be ended, and note what is left. Blocks some seconds."""
+
+    def goes_on() -> bool:
+        return bool(gate.flights.count or bodies_of(gate.journal.state.run_id))
+
+    def wait() -> None:
+        outlast(goes_on, gate.journal.clock, lambda: gate.interrupts > HURRY)
+
+    cut_off(gate)
+    gate.left_over = still(gate.processes, gate.journal.state, gate.redactor, wait)
+
+
+def end_amid(gate: Gate) -> None:
+    """End the run's processes while its agent takes its leave, which may wait for one of them. Blocks some seconds."""
+    cut_off(gate)
+    still(gate.processes, gate.journal.state)
+
+
+def cut_off(gate: Gate) -> None:
+    """Note whose processes are about to be ended: a body that returns then says nothing of what they had done."""
+    gate.cut_off.update(gate.processes.living(gate.journal.state.run_id))
 
 
 def broken(gate: Gate) -> Storage:
@@ -158,6 +197,7 @@ def row(state: RunState) -> dict[str, Any]:
         "calls": len(state.calls),
         "waiting": waiting[:3],
         "waitingCount": len(waiting),
+        **_approvals(state),
         "leg": state.leg.owner if state.leg is not None else None,
         "legClosed": state.unclosed_leg is None,
         **_kin(state),
@@ -169,6 +209,14 @@ def _kin(state: RunState) -> dict[str, Any]:
     parent, waited = state.start.get("parent"), waited_for(state.delegations)
     of = {"parent": str(parent.get("runId"))} if state.own and type(parent) is dict else {}
     return of if waited is None or state.state != "paused" else of | {"child": waited}
+
+
+def _approvals(state: RunState) -> dict[str, Any]:
+    """What waits for a yes or a no, then what was allowed and did not start; left out where there is nothing."""
+    asked, at_ms = waiting_approvals(state), parse_ms(state.last_time) or 0
+    allowed = [each for each in unused(state, at_ms) if each not in asked]
+    rows = [{**approval_row(each, at_ms), "position": each.position} for each in (asked + allowed)[:3]]
+    return {"approvals": rows, "wanted": len(asked), "allowed": len(allowed)} if rows else {}
 
 
 def _stand(state: RunState) -> dict[str, Any]:

@@ -1,18 +1,18 @@
 """A child's agent under what its parent's author declared: a policy can only narrow on the way down. Runs nothing."""
 
-from collections.abc import Callable
 from typing import Any
 
 from clew.core.resume import Fingerprint
 from clew.core.state import RunState
 from clew.errors import Refused
-from clew.runtime.tools import Agent, Call
-
-Policy = Callable[[Call], Any]
+from clew.runtime.tools import Agent
 
 
 class Heir(Agent):
-    """An agent as a child runs it: its own policy and its parent's are asked, secrets of both are hidden.
+    """An agent as a child runs it: its own policy and its ancestors' are asked, and the strictest word holds.
+
+    The secrets of both are hidden. What a model proposes to it is asked about where it has no policy of its own, as
+    without a parent: an ancestor's yes allows nothing that would not be allowed without it.
 
     It stays who it is: its fingerprint is that of the declared agent. `policies` are the names of what it inherited.
     """
@@ -23,10 +23,11 @@ class Heir(Agent):
             tools=list(declared.tools.values()),
             name=declared.name,
             config=declared.config,
-            policy=_both(parent.policy, declared.policy),
+            policy=declared.policy,
             secrets=(*declared.secrets, *parent.secrets),
         )
         self.declared = declared
+        self.inherited = parent.inherited if parent.policy is None else (*parent.inherited, parent.policy)
         self.policies = policies_of(parent)
 
     def fingerprint(self) -> Fingerprint:
@@ -41,21 +42,9 @@ def policies_of(agent: Agent) -> tuple[str, ...]:
     return (*(agent.policies if isinstance(agent, Heir) else ()), *own)
 
 
-def name_of(policy: Policy) -> str:
+def name_of(policy: Any) -> str:
     """A policy's name, as a fingerprint has it."""
     return str(getattr(policy, "__name__", type(policy).__name__))
-
-
-def _both(first: Policy | None, second: Policy | None) -> Policy | None:
-    """Both are asked, the ancestor's first; what either of them says other than yes stands."""
-    if first is None or second is None:
-        return first or second
-
-    def asked(call: Call) -> Any:
-        said = first(call)
-        return second(call) if said is None else said
-
-    return asked
 
 
 def check_inherited(state: RunState, agent: Agent) -> None:

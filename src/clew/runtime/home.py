@@ -15,6 +15,7 @@ from clew.core.resume import ResumePlan
 from clew.core.snapshot import RunResult
 from clew.core.times import format_ms
 from clew.errors import Refused, UsageError
+from clew.runtime.approvals import Approver
 from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.checkup import check_up
 from clew.runtime.children import nurse
@@ -32,11 +33,12 @@ from clew.runtime.pool import aside
 from clew.runtime.recovery import Takeover, Waiver
 from clew.runtime.reviewing import Said
 from clew.runtime.tools import Agent, as_agent
-from clew.stores.base import BlobStore, Processes, RunStore, Workspace
+from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Workspace
 from clew.stores.blobs import FileBlobStore
 from clew.stores.foreign import ForeignRunStore, is_foreign
 from clew.stores.homefile import HomeFile
 from clew.stores.jsonl import FileRunStore
+from clew.stores.keys import FileKeyIndex, MemoryKeyIndex
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.stores.processes import LocalProcesses
 from clew.stores.survey import survey
@@ -66,6 +68,7 @@ class Home(Desk):
         self, path: str | Path | None = None, *, takeover: Takeover = "refuse", workspace: str | Path | None = None,
         store: RunStore | None = None, blobs: BlobStore | None = None, clock: Clock | None = None,
         extensions: Sequence[Extension] = (), trusted: Mapping[str, Collection[str]] | None = None,
+        keys: KeyIndex | None = None,
     ) -> None:  # fmt: skip
         if takeover not in ("refuse", "proven", "operator"):
             raise UsageError(
@@ -89,6 +92,8 @@ class Home(Desk):
             workspaces=lambda root: FileWorkspace(Path(root), home=self.path),
             processes=LocalProcesses((clock or SystemClock()).monotonic_s),
             extensions=loaded,
+            # Beside a store that is not known here, an index of ours might not be where its runs are.
+            keys=keys or (FileKeyIndex(self.path) if store is None else None),
         )
         super().__init__(parts)
 
@@ -100,6 +105,7 @@ class Home(Desk):
         """A home that lives as long as this process, for tests. Its workspace is a real folder: the current one."""
         kept: dict[str, Any] = {"store": MemoryRunStore(), "blobs": MemoryBlobStore(), "clock": clock}
         kept |= {"extensions": extensions, "trusted": trusted}
+        kept["keys"] = MemoryKeyIndex()
         return cls(FOLDER, takeover=takeover, workspace=workspace, **kept)
 
     @property
@@ -118,6 +124,7 @@ class Home(Desk):
         self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
         on_error: str = "pause", on_limit: str = "pause", signals: bool = False,
         notice: Callable[[str], None] | None = None, on_record: Watcher | None = None,
+        approver: Approver | None = None,
     ) -> RunResult:  # fmt: skip
         """Start a run and see it to its end, its pause or its failure.
 
@@ -133,23 +140,26 @@ class Home(Desk):
             on_record: Called with each record of this leg once it is durable, in their order and one at a time: for an
                 async agent on its event loop, else in the thread that appended. One that raises is logged and called
                 no more; the run does not depend on it.
+            approver: Asked where a start needs a person, once the question is durable: `approver(request)`, plain (in
+                a thread of its own) or async, returns `clew.Approve`, `clew.Reject`, or None to leave it waiting.
 
         Raises:
             Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
         """
         found = as_agent(agent)
         begin = self._starting(found, input, run_id, budget)
-        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record, approver)
         return await self._live(found, *await aside(begin), orders)
 
     def run_sync(
         self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
         on_error: str = "pause", on_limit: str = "pause", signals: bool = True,
         notice: Callable[[str], None] | None = None, on_record: Watcher | None = None,
+        approver: Approver | None = None,
     ) -> RunResult:  # fmt: skip
         """As `run`, from plain code; a plain agent gets a `SyncRun` and runs in this thread."""
         found = _callable_here(as_agent(agent))
-        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record, approver)
         return self._live_sync(found, self._starting(found, input, run_id, budget)(), orders)
 
     def _starting(
@@ -204,7 +214,7 @@ class Home(Desk):
         self, run_id: str, agent: Any, *, plan: ResumePlan | None = None, input: Any = msgspec.UNSET,
         budget: RunBudget | None = None, accept_config: Said | None = None, on_error: str = "pause",
         on_limit: str = "pause", signals: bool = False, notice: Callable[[str], None] | None = None,
-        on_record: Watcher | None = None,
+        on_record: Watcher | None = None, approver: Approver | None = None,
     ) -> RunResult:  # fmt: skip
         """Let a stopped run go on by its plan: answered calls replay, open ones are asked after, nothing is guessed.
 
@@ -218,21 +228,22 @@ class Home(Desk):
             Corrupt, Storage.
         """
         found = as_agent(agent)
-        wanted = _wanted(plan, input, budget, accept_config)
+        wanted = _wanted(plan, input, budget, accept_config, asks=approver is not None)
         opened, met = await aside(lambda: reopen_run(self._parts, found, check_id(run_id), wanted))
-        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record, approver)
         return await self._live(found, opened, met, orders)
 
     def resume_sync(
         self, run_id: str, agent: Any, *, plan: ResumePlan | None = None, input: Any = msgspec.UNSET,
         budget: RunBudget | None = None, accept_config: Said | None = None, on_error: str = "pause",
         on_limit: str = "pause", signals: bool = True, notice: Callable[[str], None] | None = None,
-        on_record: Watcher | None = None,
+        on_record: Watcher | None = None, approver: Approver | None = None,
     ) -> RunResult:  # fmt: skip
         """As `resume`, from plain code."""
         found = _callable_here(as_agent(agent))
-        opened = reopen_run(self._parts, found, check_id(run_id), _wanted(plan, input, budget, accept_config))
-        orders = orders_of(on_error, on_limit, signals, notice, on_record)
+        wanted = _wanted(plan, input, budget, accept_config, asks=approver is not None)
+        opened = reopen_run(self._parts, found, check_id(run_id), wanted)
+        orders = orders_of(on_error, on_limit, signals, notice, on_record, approver)
         return self._live_sync(found, opened, orders)
 
     async def _live(
@@ -326,6 +337,8 @@ def _callable_here(agent: Agent) -> Agent:
     return agent
 
 
-def _wanted(plan: ResumePlan | None, prompt: Any, budget: RunBudget | None, accept: Said | None) -> Wanted:
+def _wanted(
+    plan: ResumePlan | None, prompt: Any, budget: RunBudget | None, accept: Said | None, *, asks: bool
+) -> Wanted:
     waiver = None if accept is None else Waiver("config", accept.by, accept.reason)
-    return Wanted(plan, prompt, budget, waiver)
+    return Wanted(plan, prompt, budget, waiver, asks)

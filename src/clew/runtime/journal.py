@@ -11,7 +11,7 @@ from clew.core.records import Head, Record
 from clew.core.state import RunState
 from clew.core.times import format_ms
 from clew.errors import Refused, Stop, Storage
-from clew.runtime.clock import Clock
+from clew.runtime.clock import Clock, LegTime
 from clew.runtime.pool import SYNCS, Kept, through
 from clew.stores.base import RunWriter
 
@@ -23,9 +23,11 @@ _BEGINS: Final = ("tool_call", "agent_start")
 
 def _begins(sayings: Sequence[Saying]) -> bool:
     """Is a call or a turn proposed here?"""
-    for said in sayings:  # noqa: SIM110  # a generator costs more than the two or three sayings of an append
+    for said in sayings:  # a generator costs more than the two or three sayings of an append
         if type(said) is dict and said["type"] in _BEGINS:
-            return True
+            # A person's no records the call that it is about, and begins nothing.
+            first = sayings[0]
+            return not (type(first) is dict and first["type"] == "approval_resolved")
     return False
 
 
@@ -49,6 +51,7 @@ class Journal:
         self.state = state
         self.writer = writer
         self.clock = clock
+        self.time = LegTime(clock)
         self.nonce = nonce
         self.riders: deque[Saying] = deque()
         self.fault: BaseException | None = None
@@ -136,6 +139,8 @@ class Journal:
             raise
 
     def _write(self, composed: Composed, starts: bool) -> None:
+        if not composed.batch.data:
+            return
         # Free, or the journal is being closed, or this is a forked child: then the writer refuses by itself.
         alone = self._writing.acquire(blocking=False)
         try:

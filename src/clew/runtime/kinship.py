@@ -25,16 +25,17 @@ import msgspec
 from clew.core import delegation
 from clew.core.answers import Answer, ErrorAnswer, inline, json_text
 from clew.core.budget import RunBudget
-from clew.core.carving import limits_json, limits_of, spent_by
+from clew.core.carving import spent_by, spent_fact
 from clew.core.compose import Saying
 from clew.core.delegation import ACTIVE, DEPTH, DESCENDANTS, DelegationState
 from clew.core.ids import check_id, same_id
 from clew.core.needs import Closing
-from clew.core.outcome import effect_row, outcome_now
+from clew.core.outcome import Outcome, effect_row, outcome_now
 from clew.core.records import Draft, Payload
 from clew.core.state import RunState
 from clew.core.times import format_ms
-from clew.errors import ClewError, Corrupt, Held, NotFound, Refused, ToolError
+from clew.errors import ClewError, Held, NotFound, ToolError
+from clew.runtime.childfaults import conflict, identity, lost, taken, too_many
 from clew.runtime.gate import Gate
 from clew.runtime.heirs import Heir
 from clew.runtime.nursery import Wish
@@ -111,7 +112,7 @@ class Kinship:
         prompt = as_recorded(agent, wish.input)
         child_id = self._made_id(step) if wish.run_id is None else check_id(wish.run_id)
         asked = input_fingerprint(prompt)
-        found = Errand(step, child_id, agent, prompt, asked, wish.budget or RunBudget(), wish.timeout_s)
+        found = Errand(step, child_id, agent, prompt, asked, wish.budget or self._no_limits(), wish.timeout_s)
         known = self.state.delegations.get(step)
         if known is None:
             return found
@@ -119,12 +120,16 @@ class Kinship:
             found.child_id = known.child_id
         same = (known.child_id, known.fingerprint, known.agent) == (found.child_id, asked, agent.name)
         if not same:
-            fault = _conflict(self.run_id, step, known)
+            fault = conflict(self.run_id, step, known)
             self.gate.close(Closing("delegation_conflict", fault.message))
             raise fault
         if wish.budget is None:
-            found.asked = limits_of(known.asked)
+            found.asked = RunBudget.from_json(known.asked)
         return found
+
+    def _no_limits(self) -> RunBudget:
+        """None of its own, and what it does of turns that nobody measured is what its parent does."""
+        return RunBudget(on_unmeasured=self.gate.budget.on_unmeasured)
 
     def _made_id(self, step: str) -> str:
         """The same for every replay of this run, another one for another run of the same name."""
@@ -144,7 +149,7 @@ class Kinship:
             if new:
                 self._check_new(errand)
             if len(self._coming) >= ACTIVE:
-                raise _too_many("child_run_concurrency_limit", self.run_id, f"{ACTIVE} children are active", ACTIVE)
+                raise too_many("child_run_concurrency_limit", self.run_id, f"{ACTIVE} children are active", ACTIVE)
             self._coming[errand.step] = errand.child_id
         try:
             yield
@@ -154,18 +159,19 @@ class Kinship:
             self.purse.settle(errand.step)
 
     def _check_new(self, errand: Errand) -> None:
-        taken = {known.child_id: known.step_id for known in self.state.delegations.values()}
-        taken |= {child_id: step for step, child_id in self._coming.items()} | {self.run_id: "itself"}
-        step = next((step for child_id, step in taken.items() if same_id(child_id, errand.child_id)), None)
+        ids = {known.child_id: known.step_id for known in self.state.delegations.values()}
+        ids |= {child_id: step for step, child_id in self._coming.items()} | {self.run_id: "itself"}
+        step = next((step for child_id, step in ids.items() if same_id(child_id, errand.child_id)), None)
         if step is not None:
-            raise _taken(self.run_id, errand.child_id, step)
+            raise taken(self.run_id, errand.child_id, step)
         if self.depth >= DEPTH:
-            raise _too_many("child_run_depth_limit", self.run_id, f"it stands {DEPTH} runs below the top", DEPTH)
+            raise too_many("child_run_depth_limit", self.run_id, f"it stands {DEPTH} runs below the top", DEPTH)
         if any(same_id(errand.child_id, known) for known in self.place.store.ids()):
-            raise _identity(errand, "it is another run's id")
+            raise identity(errand.child_id, errand.step, "it is another run's id")
         with self.tree.lock:
             if self.tree.count >= DESCENDANTS:
-                raise _too_many("child_run_total_limit", self.run_id, f"{DESCENDANTS} runs descend", DESCENDANTS)
+                raise too_many("child_run_total_limit", self.run_id, f"{DESCENDANTS} runs descend", DESCENDANTS)
+            self.gate.begin_step()
             self.tree.count += 1
 
     def intent(self, errand: Errand) -> Draft:
@@ -180,7 +186,7 @@ class Kinship:
             depth=self.depth + 1,
             workspace=str(self.state.start.get("workspace", ".")),
             policies=errand.agent.policies,
-            allocation=limits_json(errand.asked),
+            allocation=errand.asked.as_json(),
             tools=sorted(errand.agent.tools),
             at=format_ms(self.journal.clock.now_ms()),
         )
@@ -203,7 +209,7 @@ class Kinship:
             before = self.reader.see(errand.child_id).state
         except NotFound:
             if known.born:
-                raise _lost(errand) from None
+                raise lost(errand.child_id) from None
             return self._bear(errand)
         self._recognise(errand, before)
         if before.finish is not None:
@@ -226,9 +232,9 @@ class Kinship:
         parent = child.start.get("parent")
         said = parent if child.own and type(parent) is dict else {}
         if any(said.get(name) != value for name, value in self._mine(errand).items()):
-            raise _identity(errand, "its journal names another parent")
+            raise identity(errand.child_id, errand.step, "its journal names another parent")
         if child.start.get("input") != errand.fingerprint:
-            raise _identity(errand, "its journal has another input")
+            raise identity(errand.child_id, errand.step, "its journal has another input")
 
     # How it stopped.
 
@@ -247,7 +253,7 @@ class Kinship:
 
     def _ended(self, errand: Errand, known: DelegationState, child: RunState) -> list[Saying]:
         result, told = _result(child), delegation.terminal
-        reason, spent, below = outcome_now(child).finish_reason, spent_by(child), self.descendants(child)
+        reason, spent, below = outcome_now(child).finish_reason, spent_fact(spent_by(child)), self.descendants(child)
         end = told(self.run_id, known, reason=reason, spent=spent, descendants=below, result=result)
         said: list[Saying] = [] if known.status == "terminal" else [Draft("delegation", end)]
         answer = self._answer(errand, child, reason)
@@ -267,11 +273,11 @@ class Kinship:
     def _paused(self, errand: Errand, known: DelegationState, child: RunState) -> Draft:
         outcome = outcome_now(child)
         waiting = delegation.waited_for(child.delegations) if outcome.finish_reason == "child_paused" else None
-        waiting = waiting or {"runId": child.run_id, "reason": outcome.finish_reason}
+        waiting = waiting or _waits(child.run_id, outcome)
         at = "" if waiting["runId"] == child.run_id else f", for {waiting['runId']}: {waiting['reason']}"
         self.gate.close(Closing("child_paused", f"child {child.run_id} is paused: {outcome.finish_reason}{at}"))
         fact = delegation.paused(
-            self.run_id, known, reason=outcome.finish_reason, waiting=waiting, spent=spent_by(child),
+            self.run_id, known, reason=outcome.finish_reason, waiting=waiting, spent=spent_fact(spent_by(child)),
             descendants=self.descendants(child), result=_result(child),
         )  # fmt: skip
         return Draft("delegation", fact)
@@ -337,56 +343,12 @@ def _result(child: RunState) -> Payload:
     )
 
 
+def _waits(run_id: str, outcome: Outcome) -> Payload:
+    """The run at the bottom and its reason; of a limit also which one, for who lifts it must know."""
+    message = (outcome.error or {}).get("message")
+    limit = {"message": message} if outcome.finish_reason == "budget_exceeded" and message else {}
+    return {"runId": run_id, "reason": outcome.finish_reason, **limit}
+
+
 def _of(errand: Errand, fault: ClewError) -> str:
     return f"child {errand.child_id}: {fault.message} [{fault.code}]; {fault.next}"
-
-
-def _conflict(run_id: str, step: str, known: DelegationState) -> Refused:
-    return Refused(
-        f"step {step!r} of run {run_id!r} delegated to {known.agent!r} as child {known.child_id!r}, with another input",
-        code="delegation_conflict",
-        next="Make the agent ask for the same child in the same place again, then resume the run.",
-        run=run_id,
-        child=known.child_id,
-        step=step,
-    )
-
-
-def _taken(run_id: str, child_id: str, step: str) -> Refused:
-    return Refused(
-        f"child id {child_id!r} is taken in run {run_id!r}, by {step}",
-        code="delegation_conflict",
-        next="Give each child an id of its own, or leave run_id out.",
-        run=run_id,
-        child=child_id,
-        step=step,
-    )
-
-
-def _too_many(code: str, run_id: str, what: str, limit: int) -> Refused:
-    return Refused(
-        f"run {run_id!r} cannot delegate now: {what}",
-        code=code,
-        next="Wait for a child to end, or let this agent do the work itself.",
-        run=run_id,
-        limit=limit,
-    )
-
-
-def _identity(errand: Errand, why: str) -> Refused:
-    return Refused(
-        f"run {errand.child_id!r} is not the child of step {errand.step!r}: {why}",
-        code="child_run_identity_mismatch",
-        next=f"Look at it with `clew show {errand.child_id}`; give the child another id.",
-        child=errand.child_id,
-        step=errand.step,
-    )
-
-
-def _lost(errand: Errand) -> Corrupt:
-    return Corrupt(
-        f"child {errand.child_id!r} was born, and its journal is not there any more",
-        code="child_run_unavailable",
-        next="Bring its journal back from a copy; it is never born a second time.",
-        child=errand.child_id,
-    )

@@ -14,7 +14,7 @@ from clew.core.extensions import (
     freeze,
 )
 from clew.core.jsonable import to_json
-from clew.core.needs import Allow, Answered, Deny, End, Halt
+from clew.core.needs import Allow, Answered, Deny, End, Halt, Seek
 from clew.core.redact import Redactor
 from clew.runtime.bodies import FAULT_CHARS, MESSAGE_CHARS, Struck, text_of
 from clew.runtime.extensions import CREDENTIALS, Extension
@@ -47,14 +47,14 @@ class Lifecycle:
     # What the drivers and the run's faces call.
 
     def before_tool(self, ticket: Ticket, attempt: int, decision: Any) -> Any:
-        """The gate's decision, or a denial instead. Never the other way round."""
-        if isinstance(decision, Deny | Halt):
+        """The gate's decision, or a denial instead; never the other way round, and not before a person was asked."""
+        if isinstance(decision, Deny | Halt | Seek):
             return decision
         return self._decided(decision, _drive_sync(self._before_tool(ticket, attempt)))
 
     async def before_tool_on_loop(self, ticket: Ticket, attempt: int, decision: Any) -> tuple[Any, Struck]:
         """As `before_tool`, with a cancellation that was met on the way."""
-        if isinstance(decision, Deny | Halt):
+        if isinstance(decision, Deny | Halt | Seek):
             return decision, None
         denial, met = await _drive_async(self._before_tool(ticket, attempt))
         return self._decided(decision, denial), met

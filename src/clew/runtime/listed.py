@@ -20,6 +20,23 @@ class _Effect(msgspec.Struct, rename="camel"):
     started_at: str = ""
 
 
+class _Approval(msgspec.Struct, rename="camel"):
+    approval_id: str
+    step_id: str
+    call_id: str
+    tool: str
+    idempotency_key: str
+    standing: str
+    risk: str
+    asked_at: str
+    position: Annotated[int, msgspec.Meta(ge=0)]
+    why: str = ""
+    expires_at: str = ""
+    by: str = ""
+    reason: str = ""
+    until: str = ""
+
+
 class _Row(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     state: str
     reason: str
@@ -34,6 +51,9 @@ class _Row(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     leg: dict[str, Any] | None
     leg_closed: bool
     foreign: str = ""
+    approvals: list[_Approval] = []
+    wanted: int = 0
+    allowed: int = 0
     parent: str = ""
     child: dict[str, Any] | None = None
 

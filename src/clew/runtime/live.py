@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -13,9 +13,11 @@ from clew.core.resume import ResumePlan
 from clew.core.state import RunState
 from clew.errors import ClewError, Refused
 from clew.runtime.control import POLL_S, Control, handlers, reject_rest
+from clew.runtime.deeds import request_abort
 from clew.runtime.drivers import drive_sync
-from clew.runtime.ending import Ended, Policy, broken, end_family, end_sayings, late_returns, publish
+from clew.runtime.ending import Ended, Policy, broken, end_family, end_sayings, late_returns, publish, still_gate
 from clew.runtime.gate import Gate
+from clew.runtime.lookout import LOOKOUT, Busy
 from clew.runtime.orders import Orders
 from clew.runtime.place import HERE, Place
 from clew.runtime.recovery import end_leg
@@ -39,9 +41,12 @@ NOBODY: Any = None
 
 
 def live_sync(
-    gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, orders: Orders, park: Park = lambda end: None
-) -> LegEnd:
+    gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, orders: Orders, park: Park = lambda end: None,
+    hand: Park = lambda end: None,
+) -> LegEnd:  # fmt: skip
     """Run a leg in the calling thread. `park` keeps a thread whose agent never gives in, once the leg has ended.
+
+    `hand` is told of such an end by another thread, when this one is still inside of a tool.
 
     Raises:
         Storage: the journal failed; what ended and could not be recorded stands in the facts.
@@ -50,21 +55,37 @@ def live_sync(
     gate.poll = lambda: _poll(gate, control)
     departed: list[LegEnd | ClewError] = []
 
-    def depart() -> None:
+    def leave_behind() -> None:
         departed.append(_depart(gate, control, orders.policy))
+        hand(departed[0])
+
+    def depart() -> None:
+        busy.end()
+        if not departed:
+            departed.append(_depart(gate, control, orders.policy))
         park(departed[0])
 
+    taken = orders.signals and threading.current_thread() is threading.main_thread()
+    busy = Busy(gate, gate.poll, leave_behind, signals=taken)
     gate.depart = depart
-    with opened(gate, orders):
+    with opened(gate, orders), _looked_after(gate, busy):
         try:
             _probe_sync(gate, plan)
-            if gate.journal.state.state == "running":
+            if gate.journal.state.state in ("running", "aborting"):
                 ended = _body_sync(gate, agent, prompt) if gate.closing is None else Ended(left_behind=True)
+                busy.end()
                 if not departed:
                     _end_sync(gate, control, ended, orders.policy)
         except ClewError as fault:
             gate.break_down(fault)
+        finally:
+            busy.end()
     return ended_leg(departed[0], None) if departed else leave(gate)
+
+
+def _looked_after(gate: Gate, busy: Busy) -> AbstractContextManager[None]:
+    """Somebody looks into the inbox while the agent's thread is busy, where another process can reach it at all."""
+    return nullcontext() if gate.store.boundary == "process_memory" else LOOKOUT.watching(busy.look)
 
 
 def _depart(gate: Gate, control: Control, policy: Policy) -> LegEnd | ClewError:
@@ -81,6 +102,7 @@ def _depart(gate: Gate, control: Control, policy: Policy) -> LegEnd | ClewError:
 def opened(gate: Gate, orders: Orders) -> Iterator[None]:
     """What holds while a leg runs: it is watched, signals are taken, and no exception leaves its lock behind."""
     gate.journal.watch(orders.watch)
+    gate.approvals.approver = orders.approver
     try:
         with handlers(gate, orders.notice) if orders.signals else nullcontext():
             yield
@@ -93,6 +115,8 @@ def _probe_sync(gate: Gate, plan: ResumePlan | None) -> None:
     for ticket, walk in rechecks(gate, plan):
         end, met = drive_sync(gate, ticket, walk)
         take_in(gate, end, met)
+    if gate.aborting:
+        drive_sync(gate, NOBODY, request_abort(gate, gate.aborting))
     said = after_probes(gate, plan)
     if said:
         gate.journal.append(said)
@@ -153,7 +177,11 @@ def _end_sync(gate: Gate, control: Control, ended: Ended, policy: Policy) -> Non
     gate.agent_fault = ended.fault
     drive_sync(gate, NOBODY, late_returns(gate))
     _steer_sync(gate, control)
-    end_family(gate)
+    if gate.aborting:
+        drive_sync(gate, NOBODY, request_abort(gate, gate.aborting))
+        end_family(gate)
+        still_gate(gate)
+        drive_sync(gate, NOBODY, late_returns(gate))
     try:
         _last_sync(gate, end_sayings(gate, ended, policy))
     except Refused as fault:

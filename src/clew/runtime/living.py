@@ -47,10 +47,3 @@ def alive(processes: Processes, calls: Sequence[CallState], redactor: Redactor) 
         return running_here()
     found = processes.living(split_key(open_call.key)[0])
     return {mark: redactor.text(words) for mark, words in found.items()} | running_here()
-
-
-def not_over(processes: Processes, calls: Sequence[CallState], redactor: Redactor) -> dict[str, str]:
-    """Those of these calls' attempts that are open and not over, and how that is told to a person."""
-    found = alive(processes, calls, redactor)
-    marks = [f"{call.key}#{call.attempt}" for call in calls if call.open]
-    return {mark: found[mark] for mark in marks if mark in found}

@@ -9,9 +9,10 @@ from clew.core.compose import Saying
 from clew.core.needs import Closing
 from clew.core.resume import ResumePlan
 from clew.errors import ClewError, Refused
-from clew.runtime.control import POLL_S, Control, handlers, request_abort, wake
+from clew.runtime.control import POLL_S, Control, handlers, wake
+from clew.runtime.deeds import request_abort
 from clew.runtime.drivers import drive_async
-from clew.runtime.ending import Ended, Policy, end_family, end_sayings, late_returns
+from clew.runtime.ending import Ended, Policy, end_amid, end_family, end_sayings, late_returns, still_gate
 from clew.runtime.gate import Gate
 from clew.runtime.live import NOBODY, LegEnd, Park, ended_leg, leave, live_sync, opened, settled, take_in, too_much
 from clew.runtime.orders import Orders
@@ -19,10 +20,10 @@ from clew.runtime.place import HERE, Place
 from clew.runtime.pool import aside, in_own_thread, let_go, through
 from clew.runtime.reopening import after_probes, rechecks
 from clew.runtime.run import Run
+from clew.runtime.stilling import PATIENCE_S
 from clew.runtime.tools import Agent
 
 GRACE_S = 1.0
-ABORT_GRACE_S = 10.0
 
 
 async def live_async(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, orders: Orders) -> LegEnd:
@@ -39,7 +40,7 @@ async def live_async(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | N
     with opened(gate, orders):
         try:
             met = await _probe_async(gate, plan)
-            if gate.journal.state.state == "running":
+            if gate.journal.state.state in ("running", "aborting"):
                 ended, struck = await _body_async(gate, agent, prompt, control, changed)
                 late = await _end_async(gate, control, ended, orders.policy)
                 met = met or struck or late
@@ -54,8 +55,10 @@ async def _live_apart(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | 
     met: BaseException | None = None
     with handlers(gate, orders.notice) if orders.signals else nullcontext():
         departed: asyncio.Future[LegEnd | ClewError] = asyncio.get_running_loop().create_future()
-        park = _parking(departed)
-        left = in_own_thread(lambda: settled(live_sync, gate, agent, prompt, plan, orders, park), "agent")
+        hand = _handing(departed)
+        left = in_own_thread(
+            lambda: settled(live_sync, gate, agent, prompt, plan, orders, _parking(hand), hand), "agent"
+        )
         while not left.done() and not departed.done():
             try:
                 await asyncio.wait([left, departed], return_when=asyncio.FIRST_COMPLETED)
@@ -65,12 +68,25 @@ async def _live_apart(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | 
     return ended_leg(departed.result() if departed.done() else left.result(), met)
 
 
-def _parking(departed: "asyncio.Future[LegEnd | ClewError]") -> Park:
-    """Hand the leg's end over to its loop, and keep the thread for ever: nothing else stops its agent."""
+def _handing(departed: "asyncio.Future[LegEnd | ClewError]") -> Park:
+    """Hand the leg's end over to its loop, from any thread."""
     loop = asyncio.get_running_loop()
 
+    def take(end: LegEnd | ClewError) -> None:
+        if not departed.done():
+            departed.set_result(end)
+
+    def hand(end: LegEnd | ClewError) -> None:
+        loop.call_soon_threadsafe(take, end)
+
+    return hand
+
+
+def _parking(hand: Park) -> Park:
+    """Hand the leg's end over, and keep the thread for ever: nothing else stops its agent."""
+
     def park(end: LegEnd | ClewError) -> None:
-        loop.call_soon_threadsafe(departed.set_result, end)
+        hand(end)
         threading.Event().wait()
 
     return park
@@ -81,6 +97,9 @@ async def _probe_async(gate: Gate, plan: ResumePlan | None) -> BaseException | N
     for ticket, walk in rechecks(gate, plan):
         end, struck = await drive_async(gate, ticket, walk)
         take_in(gate, end, struck)
+        met = met or struck
+    if gate.aborting:
+        _, struck = await drive_async(gate, NOBODY, request_abort(gate, gate.aborting))
         met = met or struck
     said = after_probes(gate, plan)
     return (await gate.journal.append_from_loop(said) if said else None) or met
@@ -160,7 +179,12 @@ async def _abort(gate: Gate, task: "asyncio.Future[Any]") -> BaseException | Non
     if gate.journal.state.state == "running":
         _, met = await drive_async(gate, NOBODY, request_abort(gate, gate.aborting))
     task.cancel()
-    met = await through(asyncio.ensure_future(asyncio.wait([task], timeout=ABORT_GRACE_S))) or met
+    met = await through(asyncio.ensure_future(asyncio.wait([task], timeout=GRACE_S))) or met
+    if not task.done():
+        # It may be waiting for a process of its own.
+        ending = in_own_thread(lambda: end_amid(gate), "abort")
+        met = await through(asyncio.ensure_future(asyncio.wait([task], timeout=PATIENCE_S))) or met
+        met = await through(ending) or met
     gate.abandoned = True
     return met
 
@@ -184,6 +208,21 @@ async def _take_leave(gate: Gate, task: "asyncio.Future[Any]") -> tuple[Ended, B
     return (Ended(fault=fault) if fault is not None else Ended(task.result())), met
 
 
+async def _still_async(gate: Gate) -> BaseException | None:
+    """`aborting` on disk, then all that the run still does is ended or named."""
+    _, met = await drive_async(gate, NOBODY, request_abort(gate, gate.aborting))
+
+    def end() -> None:
+        end_family(gate)
+        still_gate(gate)
+
+    ending = in_own_thread(end, "abort")
+    met = await through(ending) or met
+    ending.result()
+    _, struck = await drive_async(gate, NOBODY, late_returns(gate))
+    return met or struck
+
+
 async def _end_async(gate: Gate, control: Control, ended: Ended, policy: Policy) -> BaseException | None:
     if gate.fault is not None:
         return None
@@ -191,8 +230,7 @@ async def _end_async(gate: Gate, control: Control, ended: Ended, policy: Policy)
     _, met = await drive_async(gate, NOBODY, late_returns(gate))
     struck = await _steer_async(gate, control)
     if gate.aborting:
-        _, cut = await aside(lambda: end_family(gate))
-        struck = struck or cut
+        met = await _still_async(gate) or met
     try:
         late = await _last_async(gate, end_sayings(gate, ended, policy))
     except Refused as fault:

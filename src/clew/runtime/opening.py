@@ -10,12 +10,12 @@ import msgspec
 
 from clew.core.budget import RunBudget
 from clew.core.canon import fingerprint, fingerprint_text
-from clew.core.compose import OPERATION_ID
+from clew.core.compose import OPERATION_ID, Saying
 from clew.core.jsonable import to_json
 from clew.core.outcome import outcome_now
 from clew.core.records import Payload
 from clew.core.redact import Redactor
-from clew.core.resume import Facts, ResumePlan, prepare_run_resume
+from clew.core.resume import Facts, ResumePlan, prepare_run_resume, with_approver
 from clew.core.state import RunState
 from clew.errors import Refused
 from clew.runtime.clock import Clock
@@ -24,13 +24,25 @@ from clew.runtime.extensions import Extension
 from clew.runtime.gate import Gate
 from clew.runtime.heirs import check_inherited
 from clew.runtime.journal import Journal
-from clew.runtime.living import alive, not_over
+from clew.runtime.keybook import KeyBook
+from clew.runtime.keys import Keys
+from clew.runtime.living import alive
 from clew.runtime.orphans import not_ended
 from clew.runtime.reader import unreadable_blobs
-from clew.runtime.recovery import Reopened, Takeover, Waiver, end_leg, give_birth, unfinished_business
+from clew.runtime.recovery import (
+    Reopened,
+    Takeover,
+    Waiver,
+    end_leg,
+    fail_sayings,
+    give_birth,
+    unfinished_business,
+    unspoken,
+)
 from clew.runtime.reopening import blocked_reason, reopening
+from clew.runtime.stilling import still
 from clew.runtime.tools import Agent
-from clew.stores.base import BlobStore, Processes, RunStore, Workspace
+from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Workspace
 
 
 class HomeParts(msgspec.Struct, frozen=True):
@@ -45,6 +57,7 @@ class HomeParts(msgspec.Struct, frozen=True):
     workspaces: Callable[[str], Workspace]
     processes: Processes
     extensions: tuple[Extension, ...] = ()
+    keys: KeyIndex | None = None
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -104,7 +117,7 @@ def _gate(place: HomeParts, journal: Journal, agent: Agent, budget: RunBudget) -
     try:
         publish(journal)
         workspace = place.workspaces(str(place.base / str(journal.state.start.get("workspace", "."))))
-        return Gate(
+        gate = Gate(
             journal,
             agent,
             store=place.store,
@@ -114,18 +127,21 @@ def _gate(place: HomeParts, journal: Journal, agent: Agent, budget: RunBudget) -
             processes=place.processes,
             extensions=place.extensions,
         )
+        gate.keys = Keys(KeyBook(place.keys, place.store, place.blobs, place.clock), gate.redactor)
+        return gate
     except BaseException:
         end_leg(journal)
         raise
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """How a resume is wanted: under which plan, input, limits, and with what accepted."""
+    """How a resume is wanted: under which plan, input, limits, with what accepted, and can a person be asked?"""
 
     plan: ResumePlan | None = None
     prompt: Any = msgspec.UNSET
     budget: RunBudget | None = None
     accept_config: Waiver | None = None
+    approver: bool = False
 
 
 def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> Opening:
@@ -140,14 +156,18 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
     try:
         opened = Reopened(place.store, place.clock, writer, "resume")
         plan = plan_of(place, opened.state, agent, wanted)
+        if plan is not None and wanted.approver:
+            plan = with_approver(plan)
         opened.take_over(place.takeover)
-        then = reopening(opened.state, plan, left_alive(place, opened.state, agent.secrets))
+        then = reopening(opened.state, plan)
         if _nothing_new(opened.state, plan):
             writer.close()
             return Opening(opened.state, None, plan)
-        budget = wanted.budget if wanted.budget is not None else recorded_budget(opened.state)
+        recorded = recorded_budget(opened.state)
+        budget = wanted.budget if wanted.budget is not None else recorded
         waiver = _changed_waiver(opened.state, agent, wanted)
-        journal = opened.begin(plan=plan, waiver=waiver, then=then)
+        limits = None if budget == recorded else budget.as_json()
+        journal = begin_mended(place, opened, then, secrets=agent.secrets, plan=plan, waiver=waiver, limits=limits)
     except BaseException:
         writer.close()
         raise
@@ -182,11 +202,23 @@ def plan_of(place: HomeParts, state: RunState, agent: Agent | None, wanted: Want
     return plan
 
 
-def left_alive(place: HomeParts, state: RunState, secrets: Sequence[str] = ()) -> dict[str, str]:
-    """The open attempts that are not over, in words; looked up where an abort was cut off, which must name them."""
-    if state.state != "aborting":
-        return {}
-    return not_over(place.processes, state.unsettled(), Redactor(secrets)) | not_ended(place.store, state)
+def begin_mended(
+    place: HomeParts, opened: Reopened, then: Sequence[Saying], *, secrets: Sequence[str] = (), **how: Any
+) -> Journal:
+    """Open the leg with what follows at once. An abort that was cut off is finished first: what still runs is ended.
+
+    `then` is what belongs behind an end of another kind, or nothing; the rest as `Reopened.begin`.
+    """
+    if opened.state.state != "aborting":
+        return opened.begin(then=then, **how)
+    journal = opened.begin(**how)
+    try:
+        alive = still(place.processes, journal.state, Redactor(secrets)) | not_ended(place.store, journal.state)
+        journal.append([*unspoken(journal.state), *fail_sayings("aborted", alive)])
+    except BaseException:
+        end_leg(journal)
+        raise
+    return journal
 
 
 def facts_now(place: HomeParts, state: RunState, agent: Agent | None, wanted: Wanted) -> Facts:
@@ -220,10 +252,8 @@ def _changed_waiver(state: RunState, agent: Agent, wanted: Wanted) -> Waiver | N
 
 
 def recorded_budget(state: RunState) -> RunBudget:
-    """The limits that the run was started with."""
-    limits = state.start.get("limits") or {}
-    time_ms = limits.get("runTimeoutMs")
-    return RunBudget(limits.get("maxCalls"), None if time_ms is None else time_ms / 1000)
+    """The limits in force: those of the start, or of the last resume that brought others."""
+    return RunBudget.from_json(state.limits)
 
 
 def relative(path: Path, base: Path) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from clew.errors import UsageError
+from clew.runtime.approvals import Approver
 from clew.runtime.ending import Policy
 from clew.runtime.journal import Watcher
 from clew.runtime.logs import listener
@@ -15,16 +16,23 @@ class Orders(msgspec.Struct, frozen=True):
     """How the caller wants a leg to be run: what it does on errors, whether signals are taken, who is told of what.
 
     `watch` is told of each record: the caller's `on_record` and the log, both such that they cannot hurt the leg.
+    `approver` is asked where a start needs a person; without one the run pauses.
     """
 
     policy: Policy = Policy()
     signals: bool = False
     notice: Callable[[str], None] | None = None
     watch: Watcher | None = None
+    approver: Approver | None = None
 
 
 def orders_of(
-    on_error: str, on_limit: str, signals: bool, notice: Callable[[str], None] | None, on_record: Watcher | None
+    on_error: str,
+    on_limit: str,
+    signals: bool,
+    notice: Callable[[str], None] | None,
+    on_record: Watcher | None,
+    approver: Approver | None = None,
 ) -> Orders:
     """How a leg is to be run, from what a caller said.
 
@@ -35,7 +43,7 @@ def orders_of(
         if word not in ("pause", "fail"):
             raise UsageError(f"{name} is {word!r}", code="invalid_order", next=f"Say {name}='pause' or {name}='fail'.")
     told = notice if notice is not None or not signals else say
-    return Orders(Policy(on_error, on_limit), signals, told, listener(on_record))
+    return Orders(Policy(on_error, on_limit), signals, told, listener(on_record), approver)
 
 
 def say(text: str) -> None:

@@ -1,6 +1,7 @@
 """Looking at runs: rows, accounts, verdicts. Never writes and never locks; a later look may see more."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice, takewhile
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 from clew.core.calls import CallState
 from clew.core.folding import fold
 from clew.core.ids import match_id
+from clew.core.invariants import Checker
 from clew.core.outcome import effect_row
 from clew.core.records import Record
 from clew.core.resume import Facts, check_ours
@@ -23,13 +25,16 @@ from clew.stores.base import BlobStore, Reading, RunStore, Tail
 _SOUND = ("clean", "being_written")
 # What a list reads of one journal at most: about a tenth of a second for whoever waits.
 _LISTED_BYTES = 16 << 20
+# A journal that is wrong everywhere would be told line by line.
+_TOLD_FINDINGS = 100
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A run as a reader found it: its fold and how its file ends."""
+    """A run as a reader found it: its fold, how its file ends, and the checker, if it looked on."""
 
     state: RunState
     tail: Tail
+    checker: Checker | None = None
 
 
 class Reader:
@@ -54,6 +59,13 @@ class Reader:
         reading = self.store.read(run_id)
         state = fold(reading, run_id)
         return Seen(state, reading.tail)
+
+    def examine(self, run_id: str, trace: list[dict[str, Any]] | None = None) -> Seen:
+        """As `see`, with the invariant checker beside the fold; event envelopes are added to `trace`."""
+        reading, checker = self.store.read(run_id), Checker(keep=_TOLD_FINDINGS)
+        state = fold(_noting(reading, checker, trace), run_id)
+        checker.end()
+        return Seen(state, reading.tail, checker)
 
     def find(self, part: str) -> str:
         """A run id from a unique part of it, or `@last` for the one that was started last."""
@@ -82,6 +94,9 @@ class Reader:
         try:
             told = self._row(run_id, listed)
             waiting = [self._with_arguments(run_id, effect) for effect in told.get("waiting", ())]
+            if "approvals" in told:
+                asked = [self._with_arguments(run_id, each, "approval_required") for each in told["approvals"]]
+                told = {**told, "approvals": asked}
         except ClewError as fault:
             return {
                 "runId": run_id,
@@ -136,19 +151,19 @@ class Reader:
         """What is known of one effect, with its recorded arguments."""
         return self._with_arguments(state.run_id, {**effect_row(call), "position": call.position})
 
-    def _with_arguments(self, run_id: str, effect: dict[str, Any]) -> dict[str, Any]:
+    def _with_arguments(self, run_id: str, effect: dict[str, Any], kind: str = "tool_call") -> dict[str, Any]:
         told = {name: value for name, value in effect.items() if name != "position"}
         if "position" in effect:
             event = self.store.record_at(run_id, effect["position"]).payload.get("event")
-            if type(event) is not dict or event.get("type") != "tool_call":
+            if type(event) is not dict or event.get("type") != kind:
                 raise _not_its_call(run_id, effect)
             told["arguments"] = event.get("args", {})
         return told
 
     def account(self, run_id: str, facts: Facts | None = None) -> dict[str, Any]:
         """The snapshot of a run, all legs, of one look: its trace is of the very records that it counts."""
-        reading, trace = self.store.read(run_id), list[dict[str, Any]]()
-        seen = Seen(fold(_noting(reading, trace), run_id), reading.tail)
+        trace: list[dict[str, Any]] = []
+        seen = self.examine(run_id, trace)
         return snapshot(seen.state, facts or Facts(self.clock.now_ms()), trace=trace, integrity=_integrity(seen))
 
     def outline(self, seen: Seen) -> dict[str, Any]:
@@ -194,12 +209,31 @@ class Reader:
             fault=fault,
         )
 
-    def verify(self, run_id: str) -> dict[str, Any]:
+    def verify(self, run_id: str, *, deep: bool = False) -> dict[str, Any]:
         """Check a run's journal to its end and say what was found; nothing is changed.
 
+        `deep`: ask the invariant checker as well, a second opinion; what it finds is told, it raises nothing.
+
         Raises:
-            Corrupt: with line and byte.
+            Corrupt: with line and byte; of a deep look, with what the checker found in the member `findings`.
         """
+        found = self._findings(run_id) if deep else {}
+        try:
+            return self._verified(run_id) | found
+        except Corrupt as fault:
+            fault.facts.update(found)
+            raise
+
+    def _findings(self, run_id: str) -> dict[str, Any]:
+        """What the checker says of all that can be read, whether or not the fold can follow."""
+        checker = Checker(keep=_TOLD_FINDINGS)
+        with suppress(Corrupt):
+            for record, _ in self.store.read(run_id):
+                checker.see(record)
+        checker.end()
+        return _told(checker)
+
+    def _verified(self, run_id: str) -> dict[str, Any]:
         seen = self.see(run_id)
         head = self.store.head(run_id)
         missing = unreadable_blobs(self.blobs, seen.state)
@@ -228,18 +262,27 @@ def _not_its_call(run_id: str, effect: dict[str, Any]) -> Corrupt:
 
 
 def _integrity(seen: Seen) -> dict[str, Any]:
+    found = {} if seen.checker is None else _told(seen.checker)
     return {
         "own": seen.state.own,
         "sequence": seen.state.sequence,
         "chain": seen.state.chain,
         "tail": msgspec.to_builtins(seen.tail),
+        **found,
     }
 
 
-def _noting(reading: Reading, trace: list[dict[str, Any]]) -> Iterator[tuple[Record, int]]:
-    """The records of a reading, their event envelopes noted on the way."""
+def _told(checker: Checker) -> dict[str, Any]:
+    """The first findings, and how many there are."""
+    return {"findings": [finding.as_json() for finding in checker.found], "findingCount": checker.count}
+
+
+def _noting(reading: Reading, checker: Checker, trace: list[dict[str, Any]] | None) -> Iterator[tuple[Record, int]]:
+    """The records of a reading, shown to the checker, their event envelopes noted on the way."""
+    look = checker.see
     for record, position in reading:
-        if record.kind == "event":
+        look(record)
+        if trace is not None and record.kind == "event":
             trace.append(record.payload)
         yield record, position
 

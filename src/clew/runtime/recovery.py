@@ -6,8 +6,8 @@ from typing import Any, Literal
 import msgspec
 
 from clew.core.compose import OPERATION_ID, Close, Move, Saying, compose
+from clew.core.events import Event, control, leg_ended, quiescence_timeout
 from clew.core.events import error as event_error
-from clew.core.events import leg_ended
 from clew.core.folding import fold
 from clew.core.legs import Leg, Purpose
 from clew.core.outcome import Outcome
@@ -19,6 +19,7 @@ from clew.errors import Held, Stop
 from clew.runtime.clock import Clock, new_nonce
 from clew.runtime.journal import Journal
 from clew.runtime.logs import listener
+from clew.runtime.stilling import PATIENCE_S
 from clew.stores.base import Proof, RunStore, RunWriter, Tail, TailRepaired
 
 VERSION = "0.1.0"
@@ -135,9 +136,13 @@ class Reopened:
         return self.writer.prove(leg.owner)
 
     def begin(
-        self, *, plan: ResumePlan | None = None, waiver: Waiver | None = None, then: Sequence[Saying] = ()
-    ) -> Journal:
-        """Mend the end and append this leg's first append: the `resume` record, and what follows from it at once."""
+        self, *, plan: ResumePlan | None = None, waiver: Waiver | None = None, then: Sequence[Saying] = (),
+        limits: dict[str, Any] | None = None,
+    ) -> Journal:  # fmt: skip
+        """Mend the end and append this leg's first append: the `resume` record, and what follows from it at once.
+
+        `limits` are recorded where they are not those that were in force.
+        """
         state, writer = self.state, self.writer
         repaired = writer.repair(self.tail, state.sequence + 1)
         writer.adopt(state.sequence, state.chain)
@@ -156,6 +161,8 @@ class Reopened:
             payload["lockProof"] = [msgspec.to_builtins(proof) for proof in self.proofs] + self.standing
         if repaired:
             payload["tailRepaired"] = _repair_record(repaired)
+        if limits is not None:
+            payload["limits"] = limits
         if plan is not None:
             payload["plan"] = plan.recorded()
         if waiver is not None:
@@ -190,18 +197,15 @@ def close_quietly(journal: Journal) -> None:
         journal.append([leg_ended(leg.number)])
 
 
-def unfinished_business(state: RunState, alive: Mapping[str, str] | None = None) -> list[Saying]:
-    """What belongs behind an `agent_end`, COMPLETE, FAIL or REQUEST_ABORT of ours that a death cut off.
-
-    `alive` are the attempts that an abort did not stop, in words.
-    """
+def unfinished_business(state: RunState) -> list[Saying]:
+    """What belongs behind an `agent_end`, COMPLETE, FAIL or REQUEST_ABORT of ours that a death cut off."""
     if state.finish is not None or not state.own:
         return []
     if state.state == "completed" or (state.agent_end is not None and state.state == "running"):
         move: list[Saying] = [] if state.ended else [Move("COMPLETE")]
         return [*move, Close("finish", Outcome("succeeded", "completed"))]
     if state.state == "aborting":
-        return fail_sayings("aborted", alive)
+        return fail_sayings("aborted")
     if state.state == "failed":
         return [Close("finish", _failed(state.operation.reason or "failed" if state.operation else "failed"))]
     return []
@@ -213,7 +217,17 @@ def fail_sayings(reason: str, alive: Mapping[str, str] | None = None) -> list[Sa
         return [Move("FAIL", reason), Close("finish", _failed(reason))]
     message = "; ".join(["not all could be stopped", *(f"{mark}: {words}" for mark, words in alive.items())])
     error = {"code": "process_alive", "message": message}
-    return [event_error(message, fatal=False), Move("FAIL", reason), Close("finish", _failed(reason, error))]
+    late = quiescence_timeout(round(PATIENCE_S * 1000))
+    return [event_error(message, fatal=False), late, Move("FAIL", reason), Close("finish", _failed(reason, error))]
+
+
+def unspoken(state: RunState) -> list[Event]:
+    """What is recorded of commands that were accepted when a run ends before anybody came to them."""
+    return [
+        control(name, known["fingerprint"], "rejected", reason="the run ended before it was come to")
+        for name, known in state.controls.items()
+        if known["state"] == "accepted" and "readBy" not in known
+    ]
 
 
 def _failed(reason: str, error: dict[str, Any] | None = None) -> Outcome:

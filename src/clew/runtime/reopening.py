@@ -1,6 +1,6 @@
 """Before the agent of a reopened run: what its first append says, which probes are asked, what follows from them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from clew.core.calls import CallState
 from clew.core.canon import fingerprint
@@ -13,8 +13,6 @@ from clew.core.resume import ResumePlan
 from clew.core.state import RunState
 from clew.runtime.drivers import Walking
 from clew.runtime.gate import Gate
-from clew.runtime.living import not_over
-from clew.runtime.orphans import not_ended
 from clew.runtime.recovery import fail_sayings, unfinished_business
 from clew.runtime.tickets import Ticket, facts_of, recorded_walk
 
@@ -22,13 +20,13 @@ CRASHES = 3
 _FROM_OUTSIDE = ("interrupted", "terminated", "aborted")
 
 
-def reopening(state: RunState, plan: ResumePlan | None, alive: Mapping[str, str] | None = None) -> list[Saying]:
+def reopening(state: RunState, plan: ResumePlan | None) -> list[Saying]:
     """What follows a `resume` record in the same append.
 
     A run that is waiting is paused; one with probes to ask stays paused until they have answered.
     """
     orphans = [Draft("delegation", orphaned(state.run_id, child)) for child in _under_way(state)]
-    business = unfinished_business(state, alive)
+    business = unfinished_business(state)
     if business:
         return [*orphans, *business]
     return [] if plan is None else [*orphans, *_by_plan(state, plan)]
@@ -102,14 +100,14 @@ def _recheck(gate: Gate, call: CallState) -> tuple[Ticket, Walking] | None:
 
 def after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:
     """What follows when every probe has been asked: the agent is called, or the run stays paused."""
+    return gate.timed(_after_probes(gate, plan))
+
+
+def _after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:
     if plan is None or not plan.probes or gate.journal.state.state != "paused":
         return []
     if gate.given_up:
         return fail_sayings("effect_given_up")
-    if gate.aborting:
-        alive = not_over(gate.processes, gate.journal.state.unsettled(), gate.redactor)
-        alive |= not_ended(gate.store, gate.journal.state)
-        return [Move("REQUEST_ABORT", gate.aborting), *fail_sayings("aborted", alive)]
     if gate.closing is not None:
         error = {"code": gate.closing.reason, "message": gate.closing.detail}
         return [Close("pause", Outcome("paused", gate.closing.reason, error))]

@@ -6,96 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from clew.core.budget import RunBudget
-from clew.core.events import Event, step_output, turn_end
-from clew.core.ids import check_name
+from clew.core.evaluation import Check
+from clew.core.events import Event, turn_end
 from clew.core.jsonable import record_result
-from clew.errors import UsageError
+from clew.runtime import recording
 from clew.runtime.bodies import blocking
-from clew.runtime.clock import now_text, random_float, random_uuid
 from clew.runtime.drivers import pass_async, pass_sync
-from clew.runtime.gate import Gate
-from clew.runtime.nursery import Nursery, Wish
+from clew.runtime.evaluating import admit_check, check_events, found_by, raised_in
+from clew.runtime.face import Face, returns
+from clew.runtime.nursery import Wish
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, in_own_thread, through
 from clew.runtime.siblings import Group, SyncGroup
-from clew.runtime.tickets import Ticket, restored
-from clew.runtime.tools import RESERVED, as_agent
+from clew.runtime.steering import texts
+from clew.runtime.tickets import restored
+from clew.runtime.tools import as_agent
 from clew.runtime.turns import Turn, admit_turn, answer_events, heard, step_events
 
 
-class _Recorded:
-    """What both faces have: who the run is, and values that are recorded so that a replay sees them again."""
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
-
-    @property
-    def run_id(self) -> str:
-        """The run's id."""
-        return self._gate.journal.state.run_id
-
-    @property
-    def workspace(self) -> str:
-        """The folder that workspace tools may touch."""
-        return self._gate.workspace.root
-
-    def now(self) -> str:
-        """The time, ISO-8601 UTC; the same again when the agent is replayed."""
-        return str(self._value("now", lambda: now_text(self._gate.journal.clock)))
-
-    def random(self) -> float:
-        """A number in [0, 1); the same again when the agent is replayed."""
-        return float(self._value("random", lambda: random_float(self._gate.journal.clock)))
-
-    def uuid(self) -> str:
-        """A version 4 UUID; the same again when the agent is replayed."""
-        return str(self._value("uuid", lambda: random_uuid(self._gate.journal.clock)))
-
-    def _value(self, name: str, make: Callable[[], Any]) -> Any:
-        gate = self._gate
-        gate.check_open()
-        step = gate.next_in_leg(here(self.run_id).path, name)
-        recorded = gate.journal.state.steps.get(step)
-        if recorded is not None:
-            return gate.read_answer(recorded).value
-        value = make()
-        # It rides in front of the next append: nothing durable can rest on it before.
-        gate.journal.riders.append(step_output(step, f'"{value}"' if isinstance(value, str) else repr(value)))
-        return value
-
-    def _admit(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ticket:
-        return self._gate.admit(tool, args, kwargs, here(self.run_id))
-
-    def _step_id(self, name: str) -> str:
-        check_name(name, "step")
-        if name in RESERVED or name in self._gate.tools:
-            raise UsageError(
-                f"a step cannot be called {name!r}",
-                code="invalid_step_name",
-                next="Choose a name that is neither a tool's nor one of clew's own.",
-                name=name,
-            )
-        self._gate.check_time()
-        return self._gate.next_in_leg(here(self.run_id).path, name)
-
-    @property
-    def _nursery(self) -> Nursery:
-        assert self._gate.nursery is not None
-        return self._gate.nursery
-
-    def _replayed_step(self, step: str, work: Callable[..., Any]) -> tuple[bool, Any]:
-        recorded = self._gate.journal.state.steps.get(step)
-        if recorded is None:
-            return False, None
-        return True, restored(self._gate.read_answer(recorded).value, _returns(work))
-
-
-def _returns(work: Callable[..., Any]) -> Any:
-    annotation = inspect.get_annotations(work, eval_str=False).get("return", Any) if inspect.isroutine(work) else Any
-    return Any if isinstance(annotation, str) or annotation is None else annotation
-
-
-class Run(_Recorded):
+class Run(Face):
     """A run as an async agent sees it. Lives for one leg; on resume the agent gets a new one and begins anew."""
 
     async def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -111,6 +40,14 @@ class Run(_Recorded):
         """
         await self._breathe()
         return await pass_async(self._gate, self._admit(tool, args, kwargs))
+
+    async def propose(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool that a model asked for; as `call`, but without a policy of the agent's a person is asked first.
+
+        Not asked about is what has no effect and may be repeated.
+        """
+        await self._breathe()
+        return await pass_async(self._gate, self._admit(tool, args, kwargs, proposed=True))
 
     async def _breathe(self) -> None:
         """Before a closed gate refuses, the loop goes on: an agent that never gives in can be left behind."""
@@ -137,7 +74,43 @@ class Run(_Recorded):
             HERE.reset(token)
         answer = self._gate.redactor.answer(told)
         await self._write(lambda: step_events(self._gate, step, answer))
-        return restored(answer, _returns(work))
+        return restored(answer, returns(work))
+
+    async def check(self, name: str, look: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Check:
+        """Check the work: `look(*args, **kwargs)`, async or plain, only looks; it returns a bool or a `clew.Check`.
+
+        Looked at once; on replay what it found is told again. One that raises has not passed. A run is ready for
+        release only when at least one check ran and all of them passed.
+        """
+        await self._breathe()
+        place = here(self.run_id)
+        ticket = admit_check(self._gate, place.path, name)
+        if ticket.replay is not None:
+            return ticket.replay
+        token = HERE.set(place.inside(ticket.step))
+        try:
+            made = look(*args, **kwargs)
+            found = found_by(self._gate, await made if inspect.isawaitable(made) else made)
+        except Exception as fault:  # noqa: BLE001  # whatever it raises, it did not pass
+            found = found_by(self._gate, raised_in(fault))
+        finally:
+            HERE.reset(token)
+        await self._write(lambda: check_events(self._gate, ticket, found))
+        return found
+
+    async def record(self, kind: str, payload: Any) -> None:
+        """Put a fact of a kind (`loop`) into the journal; returns when it is durable.
+
+        Raises:
+            UsageError: `invalid_record`, `invalid_record_kind`, `value_not_json`; nothing was written.
+        """
+        await self._breathe()
+        here(self.run_id)
+        said = recording.draft(self._gate, kind, payload)
+        with self._gate.flight():
+            met = await self._gate.journal.append_from_loop([said])
+        if met is not None:
+            raise met
 
     async def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once: `ask(request)`, async or plain, returns `clew.Turn(output, usage)` or a bare output.
@@ -146,7 +119,7 @@ class Run(_Recorded):
         """
         await self._breathe()
         gate = self._gate
-        ticket = admit_turn(gate, request)
+        ticket = admit_turn(gate, request, self._path())
         if ticket.replay is not None:
             return ticket.replay.value
         if gate.extensions is not None:
@@ -160,6 +133,19 @@ class Run(_Recorded):
             raise
         await self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
+
+    async def steering(self) -> list[str]:
+        """What people have told this run (`clew steer`) since the last reading; a replay reads the same here."""
+        await self._breathe()
+        step, recorded = self._steering.at_this_place()
+        if recorded is not None:
+            return recorded
+        waiting = self._steering.take()
+        if waiting:
+            await self._write(lambda: self._steering.events(step, waiting))
+        else:
+            self._steering.nothing(step)
+        return texts(waiting)
 
     async def child(
         self, agent: Any, input: Any = None, *, name: str | None = None, budget: RunBudget | None = None,
@@ -188,7 +174,7 @@ class Run(_Recorded):
         told = await self._nursery.raise_async(
             self._step_id(name or "child"), Wish(found, input, budget, run_id, timeout_s)
         )  # fmt: skip
-        return restored(told, _returns(found.body))
+        return restored(told, returns(found.body))
 
     async def _write(self, make: Callable[[], list[Event]]) -> None:
         """Append what is made off the loop. A cancellation is delivered when it is durable.
@@ -220,13 +206,18 @@ async def _asked(ask: Callable[[Any], Any], request: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-class SyncRun(_Recorded):
+class SyncRun(Face):
     """A run as a plain agent sees it; everything blocks the calling thread. As `Run` otherwise."""
 
     def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a tool through the gate; as `Run.call`."""
         self._gate.poll()
         return pass_sync(self._gate, self._admit(tool, args, kwargs))
+
+    def propose(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool that a model asked for; as `Run.propose`."""
+        self._gate.poll()
+        return pass_sync(self._gate, self._admit(tool, args, kwargs, proposed=True))
 
     def step(self, name: str, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Do a named unit of work; as `Run.step`."""
@@ -242,13 +233,38 @@ class SyncRun(_Recorded):
             HERE.reset(token)
         answer = self._gate.redactor.answer(told)
         self._write(lambda: step_events(self._gate, step, answer))
-        return restored(answer, _returns(work))
+        return restored(answer, returns(work))
+
+    def check(self, name: str, look: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Check:
+        """Check the work; as `Run.check`."""
+        self._gate.poll()
+        place = here(self.run_id)
+        ticket = admit_check(self._gate, place.path, name)
+        if ticket.replay is not None:
+            return ticket.replay
+        token = HERE.set(place.inside(ticket.step))
+        try:
+            found = found_by(self._gate, blocking(look(*args, **kwargs)))
+        except Exception as fault:  # noqa: BLE001  # whatever it raises, it did not pass
+            found = found_by(self._gate, raised_in(fault))
+        finally:
+            HERE.reset(token)
+        self._write(lambda: check_events(self._gate, ticket, found))
+        return found
+
+    def record(self, kind: str, payload: Any) -> None:
+        """Put a fact of a kind (`loop`) into the journal; as `Run.record`."""
+        self._gate.poll()
+        here(self.run_id)
+        said = recording.draft(self._gate, kind, payload)
+        with self._gate.flight():
+            self._gate.journal.append([said])
 
     def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once; as `Run.turn`."""
         gate = self._gate
         gate.poll()
-        ticket = admit_turn(gate, request)
+        ticket = admit_turn(gate, request, self._path())
         if ticket.replay is not None:
             return ticket.replay.value
         if gate.extensions is not None:
@@ -262,6 +278,19 @@ class SyncRun(_Recorded):
         self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
 
+    def steering(self) -> list[str]:
+        """What people have told this run; as `Run.steering`."""
+        self._gate.poll()
+        step, recorded = self._steering.at_this_place()
+        if recorded is not None:
+            return recorded
+        waiting = self._steering.take()
+        if waiting:
+            self._write(lambda: self._steering.events(step, waiting))
+        else:
+            self._steering.nothing(step)
+        return texts(waiting)
+
     def child(
         self, agent: Any, input: Any = None, *, name: str | None = None, budget: RunBudget | None = None,
         run_id: str | None = None, timeout_s: float | None = None,
@@ -272,7 +301,7 @@ class SyncRun(_Recorded):
         told = self._nursery.raise_sync(
             self._step_id(name or "child"), Wish(found, input, budget, run_id, timeout_s)
         )  # fmt: skip
-        return restored(told, _returns(found.body))
+        return restored(told, returns(found.body))
 
     def _write(self, make: Callable[[], list[Event]]) -> None:
         with self._gate.flight():

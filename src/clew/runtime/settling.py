@@ -8,54 +8,75 @@ from clew.core.folding import fold
 from clew.core.needs import Append, Save
 from clew.core.outcome import effect_row
 from clew.core.review import GiveUp, Settlement
-from clew.errors import ClewError
-from clew.runtime.commanding import send, writer_of
+from clew.core.state import RunState
+from clew.errors import ClewError, Refused, UsageError
+from clew.runtime.commanding import deliver, writer_of
 from clew.runtime.control import reject_rest
 from clew.runtime.ending import publish
 from clew.runtime.journal import Journal
-from clew.runtime.opening import HomeParts, left_alive
+from clew.runtime.opening import HomeParts, begin_mended
+from clew.runtime.posting import Posting
 from clew.runtime.recovery import Reopened, close_quietly, end_leg, fail_sayings, unfinished_business
 from clew.runtime.reviewing import Said, after_the_end, as_arguments, as_json, check_open, pick_call, settling
 from clew.stores.base import RunWriter
 
 
-def settle_run(place: HomeParts, run_id: str, name: str | None, verdict: Settlement, said: Said) -> dict[str, Any]:
+def settle_run(
+    place: HomeParts, run_id: str, name: str | None, verdict: Settlement, said: Said, control_id: str = ""
+) -> dict[str, Any]:
     """Record a person's settlement; by the inbox when a writer lives.
 
     Returns:
         The effect's row as it stands now.
 
     Raises:
-        Refused: `nothing_to_settle`, `review_conflict`, `control_rejected`.
+        Refused: `nothing_to_settle`, `review_conflict`, `control_rejected`, `control_conflict`.
         Held: the owner is not proven gone, or a living writer does not answer.
     """
     verdict = as_json(verdict)
-    while True:
+    try:
+        call, attempt = _meant(fold(place.store.read(run_id), run_id), name, control_id)
+    except (Refused, UsageError):
+        # What keeps everybody from writing here is the greater news.
         writer = writer_of(place, run_id)
         if writer is not None:
-            return _settle_under_lock(place, writer, name, verdict, said)
-        call = pick_call(fold(place.store.read(run_id), run_id), name)
-        name = call.step_id
-        if send(place, run_id, "settle", said, as_arguments(call, verdict, said)) is not None:
-            return effect_row(pick_call(fold(place.store.read(run_id), run_id), name))
+            writer.close()
+        raise
+    arguments = as_arguments(call, verdict, said) | {"attempt": attempt}
+    posting = Posting(place, run_id, "settle", said, arguments, control_id)
+    told = deliver(posting, lambda writer: _settle_under_lock(posting, writer, call.step_id, verdict, said))
+    return dict(told.get("effect") or effect_row(pick_call(fold(place.store.read(run_id), run_id), call.step_id)))
+
+
+def _meant(state: RunState, name: str | None, control_id: str) -> tuple[CallState, int]:
+    """The call that is settled and its attempt; of a command that comes again, those that it named before."""
+    known = state.controls.get(control_id) if control_id else None
+    before = known["command"].get("arguments", {}) if known is not None and "command" in known else {}
+    call = pick_call(state, name or before.get("call"))
+    return call, before.get("attempt", call.attempt) if before.get("call") == call.step_id else call.attempt
 
 
 def _settle_under_lock(
-    place: HomeParts, writer: RunWriter, name: str | None, verdict: Settlement, said: Said
+    posting: Posting, writer: RunWriter, name: str, verdict: Settlement, said: Said
 ) -> dict[str, Any]:
+    place = posting.place
     try:
         opened = _finished_first(place, Reopened(place.store, place.clock, writer, "settle"))
         writer = opened.writer
         call = pick_call(opened.state, name)
         check_open(opened.state, call, verdict, place.blobs.has)
         opened.take_over(place.takeover)
-        journal = opened.begin()
+        # Behind the end of a run its journal takes no commands, only the review itself.
+        ended = opened.state.finish is not None
+        journal = opened.begin(then=[] if ended else posting.accepted())
     except BaseException:
         writer.close()
         raise
     try:
         try:
             _record(place, journal, call, verdict, said)
+            if posting.named and not ended:
+                journal.append(posting.applied())
         except ClewError:
             # What failed is what is told: on a disk that took no settlement, closing the leg fails as well.
             with suppress(ClewError):
@@ -64,16 +85,16 @@ def _settle_under_lock(
         _close(place, journal, given_up=isinstance(verdict, GiveUp))
     finally:
         end_leg(journal)
-    return effect_row(pick_call(journal.state, call.step_id))
+    return posting.told("applied", effect=effect_row(pick_call(journal.state, call.step_id)))
 
 
 def _finished_first(place: HomeParts, opened: Reopened) -> Reopened:
     """Write an end that a death cut off, in a leg of its own: behind it, only a new leg may say anything."""
-    business = unfinished_business(opened.state, left_alive(place, opened.state))
+    business = unfinished_business(opened.state)
     if not business:
         return opened
     opened.take_over(place.takeover)
-    journal = opened.begin(then=business)
+    journal = begin_mended(place, opened, business)
     publish(journal)
     end_leg(journal)
     again = place.store.open(opened.state.run_id)

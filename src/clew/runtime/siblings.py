@@ -54,8 +54,10 @@ class _Group:
         """What the calls were told, in call order; the first error is raised."""
         return [handle.result() for handle in self._handles]
 
-    def _ticket(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Handle, Ticket]:
-        ticket = self._gate.admit(tool, args, kwargs, self._place)
+    def _ticket(
+        self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, proposed: bool
+    ) -> tuple[Handle, Ticket]:
+        ticket = self._gate.admit(tool, args, kwargs, self._place, proposed=proposed, sibling=True)
         handle = Handle()
         self._handles.append(handle)
         return handle, ticket
@@ -82,7 +84,14 @@ class Group(_Group):
 
     def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Handle:
         """Start one call; its place among its equals is given now, whenever it ends."""
-        handle, ticket = self._ticket(tool, args, kwargs)
+        return self._begin(tool, args, kwargs, proposed=False)
+
+    def propose(self, tool: Any, /, *args: Any, **kwargs: Any) -> Handle:
+        """Start one call that a model asked for, as `Run.propose`."""
+        return self._begin(tool, args, kwargs, proposed=True)
+
+    def _begin(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, proposed: bool) -> Handle:
+        handle, ticket = self._ticket(tool, args, kwargs, proposed=proposed)
         self._tasks.append(asyncio.ensure_future(_into(handle, self._gate, ticket)))
         return handle
 
@@ -124,7 +133,14 @@ class SyncGroup(_Group):
 
     def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Handle:
         """Start one call in a thread of its own."""
-        handle, ticket = self._ticket(tool, args, kwargs)
+        return self._begin(tool, args, kwargs, proposed=False)
+
+    def propose(self, tool: Any, /, *args: Any, **kwargs: Any) -> Handle:
+        """Start one call that a model asked for, as `Run.propose`."""
+        return self._begin(tool, args, kwargs, proposed=True)
+
+    def _begin(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, proposed: bool) -> Handle:
+        handle, ticket = self._ticket(tool, args, kwargs, proposed=proposed)
         context = contextvars.copy_context()
 
         def body() -> None:

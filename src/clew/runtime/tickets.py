@@ -7,16 +7,19 @@ import msgspec
 from clew.core.answers import Answer, Unrecorded
 from clew.core.calls import CallState
 from clew.core.capability import Capability
-from clew.core.effect import Walk
+from clew.core.effect import KEY_HELD, Walk
 from clew.core.events import CallFacts
 from clew.core.jsonable import restore
 from clew.core.needs import End
-from clew.errors import Denied, ResultNotRecorded, ToolError, UsageError
+from clew.errors import Denied, KeyHeld, ResultNotRecorded, ToolError, UsageError
 from clew.runtime.tools import Tool
 
 
 class Ticket(msgspec.Struct):
-    """One admitted call: its walk, or the answer that is replayed. `ran` once the body has been started."""
+    """One admitted call: its walk, or the answer that is replayed. `ran` once the body has been started.
+
+    `proposed`: a model wants it, not the agent's own code; `counted`: the last attempt that the limits have counted.
+    """
 
     tool: Tool
     facts: CallFacts
@@ -26,6 +29,8 @@ class Ticket(msgspec.Struct):
     replay: Answer | Unrecorded | None = None
     end: End | None = None
     ran: bool = False
+    proposed: bool = False
+    counted: int = 0
 
 
 def deliver(tool: Tool, answer: Answer | Unrecorded) -> Any:
@@ -39,6 +44,8 @@ def deliver(tool: Tool, answer: Answer | Unrecorded) -> Any:
         )
     if answer.error is None:
         return restored(answer.value, tool.returns)
+    if answer.error.kind == KEY_HELD and type(answer.error.value) is dict:
+        raise key_held(tool.name, answer.error.message, answer.error.value)
     family = Denied if answer.error.kind == "denied" else ToolError
     raise family(
         answer.error.message or answer.error.kind,
@@ -50,6 +57,17 @@ def deliver(tool: Tool, answer: Answer | Unrecorded) -> Any:
     )
 
 
+def key_held(tool: str, message: str, holder: dict[str, Any]) -> KeyHeld:
+    """The error of a call whose business key another call has; the facts say which."""
+    return KeyHeld(
+        message,
+        code="key_held",
+        next=f"Look at the one that has it with `clew show {holder.get('run')} --effects`, and go on in the agent "
+        "without this call: this answer is recorded and will be replayed.",
+        **{**holder, "tool": tool, "kind": KEY_HELD},
+    )
+
+
 def restored(value: Any, returns: Any) -> Any:
     """An answer in the type that was announced; as it is where it is of another, for it is the answer."""
     try:
@@ -58,7 +76,7 @@ def restored(value: Any, returns: Any) -> Any:
         return value
 
 
-def facts_of(run_id: str, call: CallState, today: Capability) -> CallFacts:
+def facts_of(run_id: str, call: CallState, today: Capability, business: dict[str, Any] | None = None) -> CallFacts:
     """A recorded call's facts; its own capability, or today's when it died before it was resolved."""
     return CallFacts(
         run_id=run_id,
@@ -69,6 +87,7 @@ def facts_of(run_id: str, call: CallState, today: Capability) -> CallFacts:
         turn_id=call.turn_id,
         fingerprint=call.fingerprint,
         capability=call.capability or today,
+        business=business,
     )
 
 

@@ -12,19 +12,21 @@ from clew.core.capability import Capability
 from clew.core.ids import check_name
 from clew.core.jsonable import to_json
 from clew.core.needs import ProbeFacts
+from clew.core.policy import Ask
+from clew.core.policy import Policy as ByRules
 from clew.core.resume import Fingerprint, Offered
 from clew.core.review import Verdict
 from clew.errors import UsageError
 from clew.runtime.call import Call
 
-RESERVED: Final = ("now", "random", "uuid", "turn", "call", "review")
+RESERVED: Final = ("now", "random", "uuid", "turn", "call", "review", "steering")
 """Names that the numbers and steps of a run's own records have; no tool and no step may have one."""
 
 _FINISHED: Final = frozenset({dict, list, tuple, str, int, float, bool, bytes, type(None)})
 
 Body = Callable[..., Any]
 ProbeBody = Callable[["Call"], Any]
-Policy = Callable[["Call"], "str | None"]
+Policy = Callable[["Call"], "Ask | str | None"] | ByRules
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -42,11 +44,13 @@ class Tool:
         probe: ProbeBody | None = None,
         in_doubt_s: float | None = None, window_s: float | None = None, timeout_s: float | None = None,
         nothing_happened_on: Sequence[type[BaseException]] = (), secret: bool = False,
-        builtin: bool = False,
+        builtin: bool = False, key: Body | None = None, on_held: str = "error",
     ) -> None:  # fmt: skip
         self.body = body
+        self.key = key
+        self.on_held = on_held
         self.name = check_name(name or _name_of(body), "tool")
-        self.capability: Capability = capabilities.resolve(self.name, effect, replay, builtin=builtin)
+        self.capability = _resolved(self.name, body, effect, replay, builtin=builtin)
         self.probe = probe
         self.in_doubt_s = in_doubt_s
         self.window_s = window_s
@@ -124,7 +128,8 @@ def tool(body: Body, /, **declared: Any) -> Tool: ...
 def tool(
     *, name: str | None = ..., effect: str = ..., replay: str = ..., probe: ProbeBody | None = ...,
     in_doubt_s: float | None = ..., window_s: float | None = ..., timeout_s: float | None = ...,
-    nothing_happened_on: Sequence[type[BaseException]] = ..., secret: bool = ...,
+    nothing_happened_on: Sequence[type[BaseException]] = ..., secret: bool = ..., key: Body | None = ...,
+    on_held: str = ...,
 ) -> Callable[[Body], Tool]: ...  # fmt: skip
 def tool(body: Body | None = None, /, **declared: Any) -> Any:
     """Declare a tool.
@@ -134,7 +139,8 @@ def tool(body: Body | None = None, /, **declared: Any) -> Any:
         declared: `effect` (`none`, `workspace`, `external`), `replay` (`safe`, `idempotent`), `probe` with
             `in_doubt_s` (seconds a request may still land after the body ended; after a death, after it started, so
             allow for the time before it sends), `window_s` (seconds the other side remembers a key),
-            `timeout_s`, `nothing_happened_on` (exceptions that prove it), `secret`, `name`.
+            `timeout_s`, `nothing_happened_on` (exceptions that prove it), `secret`, `name`; `key`, a function of the
+            arguments by name that gives the business key: one execution a key and home; `on_held` (`error`, `answer`).
 
     Raises:
         UsageError: `invalid_tool` when the declaration contradicts itself.
@@ -157,7 +163,12 @@ def as_tool(given: Any) -> Tool:
 
 
 class Agent:
-    """A function that runs with a `Run`, the tools it may call, and what its author declared."""
+    """A function that runs with a `Run`, the tools it may call, and what its author declared.
+
+    `inherited`: policies of those who delegated to it, the farthest ancestor's first; asked beside its own.
+    """
+
+    inherited: tuple[Policy, ...] = ()
 
     def __init__(
         self, body: Body, *, tools: Sequence[Any] = (), name: str | None = None,
@@ -172,7 +183,7 @@ class Agent:
         self.is_async = _is_async(body)
         if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
             raise _invalid_agent(self.name, "it is a generator")
-        if policy is not None and _is_async(policy):
+        if policy is not None and not isinstance(policy, ByRules) and _is_async(policy):
             raise _invalid_agent(self.name, "its policy is async, and would be asked without being heard")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -198,7 +209,9 @@ class Agent:
         Source:
             DESIGN §5 "Plan"; contract #105.
         """
-        policy = "full" if self.policy is None else getattr(self.policy, "__name__", type(self.policy).__name__)
+        policy: Any = "full" if self.policy is None else getattr(self.policy, "__name__", type(self.policy).__name__)
+        if isinstance(self.policy, ByRules):
+            policy = self.policy.declared()
         config = {name: value for name, value in self.config.items() if name != "telemetry"}
         return Fingerprint(fingerprint({"name": self.name}), fingerprint(config), fingerprint({"policy": policy}))
 
@@ -287,6 +300,13 @@ def _return_annotation(body: Body) -> Any:
     return Any if annotation is inspect.Signature.empty or isinstance(annotation, str) else annotation
 
 
+def _resolved(name: str, body: Body, effect: str, replay: str, *, builtin: bool) -> Capability:
+    """What it says of itself; only a tool of clew's own may say that it is built in (#137)."""
+    if builtin and not str(getattr(body, "__module__", "")).startswith("clew.toolkit."):
+        return capabilities.fallback(name, ["capability_invalid:builtin_source"])
+    return capabilities.resolve(name, effect, replay, builtin=builtin)
+
+
 def _by_name(bound: inspect.BoundArguments, takes_call: bool) -> dict[str, Any]:
     """Bound arguments as one object; the call itself left out, `**extra` spread."""
     arguments: dict[str, Any] = {}
@@ -302,6 +322,8 @@ def _check_declared(found: Tool) -> None:
     effect, replay = found.capability.effect, found.capability.replay
     if inspect.isgeneratorfunction(found.body) or inspect.isasyncgenfunction(found.body):
         raise _invalid(found.name, "it is a generator")
+    if "capability_invalid:builtin_source" in found.capability.issues:
+        raise _invalid(found.name, "it is none of clew's own tools, so it is not built in")
     if found.capability.resolution == "fallback":
         wrong = " and ".join(issue.partition(":")[2] for issue in found.capability.issues)
         raise _invalid(
@@ -319,9 +341,24 @@ def _check_declared(found: Tool) -> None:
             raise _invalid(found.name, f"{name} is negative")
     if found.name in RESERVED:
         raise _invalid(found.name, "clew's own records have this name")
+    _check_key(found)
     nameless = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY)
     if any(p.kind in nameless for p in list(found.signature.parameters.values())[found.takes_call :]):
         raise _invalid(found.name, "it takes arguments by place alone, which have no names in a record")
+
+
+def _check_key(found: Tool) -> None:
+    """A business key stands for a change of the world, and is made by a plain function."""
+    if found.on_held not in ("error", "answer"):
+        raise _invalid(found.name, f"on_held is {found.on_held!r}, which is neither error nor answer")
+    if found.key is None:
+        if found.on_held != "error":
+            raise _invalid(found.name, "on_held says what happens to a business key, and it has none")
+        return
+    if not callable(found.key) or _is_async(found.key):
+        raise _invalid(found.name, "its key is no plain function of the arguments")
+    if found.capability.free:
+        raise _invalid(found.name, "it changes nothing (effect none), so it may run any number of times")
 
 
 def _invalid(name: str, why: str) -> UsageError:

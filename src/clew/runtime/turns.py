@@ -8,50 +8,55 @@ from clew.core.answers import Answer, beside, inline, is_long, json_text
 from clew.core.canon import fingerprint
 from clew.core.events import Event, agent_start, turn_end
 from clew.core.jsonable import record_result, to_json
-from clew.core.metrics import Usage
 from clew.core.needs import Closing
 from clew.core.records import Payload
+from clew.core.usage import Usage
 from clew.errors import Refused
 from clew.runtime.gate import Gate
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What a model answered, and what its provider said it used; leave `usage` out when it said nothing."""
+    """What a model answered, and what its provider said it used; leave `usage` out when it said nothing.
+
+    `message_id` is the provider's own id of the answer: however often it comes, its usage is counted once.
+    """
 
     output: Any
     usage: Usage | None = None
+    message_id: str | None = None
 
 
 class TurnTicket(msgspec.Struct, frozen=True):
-    """One admitted turn: its id, its request's fingerprint, and the answer when it is replayed."""
+    """One admitted turn: its id, its request's fingerprint, the answer when it is replayed, and the step around it."""
 
     turn_id: str
     fingerprint: str
     replay: Answer | None = None
+    path: str = ""
 
     def start(self) -> Event:
         """The record of the request."""
-        return agent_start(self.turn_id, self.fingerprint)
+        return agent_start(self.turn_id, self.fingerprint, self.path)
 
 
-def admit_turn(gate: Gate, request: Any) -> TurnTicket:
+def admit_turn(gate: Gate, request: Any, path: str = "") -> TurnTicket:
     """Let a turn in: a recorded one with its answer, or a new one.
 
     Raises:
-        Stop: the gate has closed, the time is used up, or the agent diverged.
+        Stop: the gate has closed, a limit is reached, or the agent diverged.
         UsageError: `value_not_json` when the request is not JSON.
     """
-    gate.check_time()
+    gate.check_going()
     asked = fingerprint(to_json(request, at="request"))
     try:
-        recorded = gate.claims.turn(asked)
+        recorded = gate.claims.turn(path, asked)
     except Refused as fault:
         gate.diverge(fault)
         raise
-    if recorded is None:
-        return TurnTicket(gate.next_turn(), asked)
-    replay = None if recorded.answer is None else gate.read_answer(recorded.answer)
-    return TurnTicket(recorded.turn_id, asked, replay)
+    if recorded is not None and recorded.answer is not None:
+        return TurnTicket(recorded.turn_id, asked, gate.read_answer(recorded.answer), path)
+    gate.begin_turn(again=recorded is not None)
+    return TurnTicket(gate.next_turn() if recorded is None else recorded.turn_id, asked, path=path)
 
 
 def heard(gate: Gate, given: Any) -> Turn:
@@ -60,15 +65,23 @@ def heard(gate: Gate, given: Any) -> Turn:
     if not isinstance(turn.usage, Usage | None):
         raise TypeError(f"the usage of a turn is a {type(turn.usage).__name__}; give a clew.Usage or leave it out")
     for name, number in ({} if turn.usage is None else msgspec.structs.asdict(turn.usage)).items():
-        if number is not None and (type(number) is not int or number < 0):
+        if name == "prompt_cache_status":
+            if number not in (None, "available", "unavailable"):
+                raise TypeError(f"the usage of a turn says {name}={number!r}; give 'available' or 'unavailable'")
+        elif number is not None and (type(number) is not int or number < 0):
             raise TypeError(f"the usage of a turn says {name}={number!r}; give a whole number or leave it out")
-    return Turn(gate.redactor.answer(record_result(turn.output)), turn.usage)
+    if turn.message_id is not None and (type(turn.message_id) is not str or not turn.message_id):
+        raise TypeError(f"the message id of a turn is {turn.message_id!r}; give the provider's own or leave it out")
+    return Turn(gate.redactor.answer(record_result(turn.output)), turn.usage, turn.message_id)
 
 
 def answer_events(gate: Gate, ticket: TurnTicket, turn: Turn) -> list[Event]:
     """The records of an answer, without the answer itself where it could not be kept; blocking when it is long."""
     usage: Payload | None = None if turn.usage is None else msgspec.to_builtins(turn.usage)
-    return [*step_events(gate, ticket.turn_id, turn.output), turn_end(ticket.turn_id, usage or None)]
+    ended = turn_end(ticket.turn_id, usage or None)
+    if turn.message_id is not None:
+        ended["messageId"] = turn.message_id
+    return [*step_events(gate, ticket.turn_id, turn.output), ended]
 
 
 def step_events(gate: Gate, step: str, value: Any) -> list[Event]:

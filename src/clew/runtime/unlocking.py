@@ -10,7 +10,7 @@ from clew.core.state import RunState
 from clew.errors import Corrupt, Refused
 from clew.runtime.ending import publish
 from clew.runtime.journal import Journal
-from clew.runtime.opening import HomeParts, left_alive
+from clew.runtime.opening import HomeParts, begin_mended
 from clew.runtime.recovery import Reopened, Unlock, Waiver, close_quietly, end_leg, unfinished_business
 from clew.runtime.reviewing import Said
 from clew.stores.base import RunStore
@@ -32,7 +32,7 @@ def unlock_run(place: HomeParts, run_id: str, unlock: Unlock) -> dict[str, Any]:
         check_ours(opened.state)
         leg = _open_leg(opened.state, unlock)
         opened.take_over("operator", unlock)
-        journal = opened.begin(then=unfinished_business(opened.state, left_alive(place, opened.state)))
+        journal = begin_mended(place, opened, unfinished_business(opened.state))
     except BaseException:
         writer.close()
         raise
@@ -62,8 +62,7 @@ def accept_loss_run(place: HomeParts, run_id: str, said: Said, nonce: str = "") 
             raise _nothing_lost(run_id, left, named)
         opened.take_over("operator", Unlock(nonce, said.by, said.reason) if nonce else None)
         waiver = Waiver("loss", said.by, said.reason, kept_sequence=left, head_sequence=named or 0)
-        then = unfinished_business(opened.state, left_alive(place, opened.state))
-        journal = opened.begin(waiver=waiver, then=then)
+        journal = begin_mended(place, opened, unfinished_business(opened.state), waiver=waiver)
     except BaseException:
         writer.close()
         raise

@@ -2,15 +2,17 @@
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from clew.core.times import format_ms
-from clew.disk.groups import Named, NotStarted, Patience, carriers, run_group
+from clew.disk.groups import Named, NotStarted, Patience, adopting, carriers, end_carriers, run_group, strays
 from clew.errors import Refused
-from clew.stores.base import CommandEnd, Order
+from clew.stores.base import UNMARKED, CommandEnd, Order
 
 SHELL = "/bin/sh"
 MARK = "CLEW_CALL"
+LEG = "CLEW_LEG"
 _BY_OTHERS = "the process that watched over it was told to end, and not by this program"
 
 
@@ -28,6 +30,7 @@ class LocalProcesses:
     def __init__(self, monotonic_s: Callable[[], float], *, patience: Patience | None = None) -> None:
         self._monotonic_s = monotonic_s
         self._patience = patience or Patience()
+        self._spared: frozenset[int] | None = None
 
     def run(self, order: Order, stop: Callable[[], str]) -> CommandEnd:
         """Run a command with `/bin/sh -c` as a group that has ended as a whole when this returns.
@@ -48,7 +51,7 @@ class LocalProcesses:
             end = run_group(
                 [SHELL, "-c", order.command],
                 order.folder,
-                {**os.environ, MARK: order.mark},
+                {**os.environ, MARK: order.mark, LEG: order.leg},
                 take=kept.take,
                 stop=is_over,
                 patience=self._patience,
@@ -72,7 +75,24 @@ class LocalProcesses:
     def living(self, run_id: str) -> dict[str, str]:
         """Attempts `key#attempt` of a run of which a process lives here, and which ones, in words."""
         found = carriers(MARK, f"{run_id}:")
-        return {mark: ", ".join(map(_words, sorted(those))) for mark, those in found.items()}
+        mine = [] if self._spared is None else strays(self._spared, found.values())
+        return _in_words(found | ({UNMARKED: mine} if mine else {}))
+
+    def end(self, run_id: str, legs: Collection[str]) -> dict[str, str]:
+        """End the processes of a run that are provably of it; those that live all the same are returned, in words."""
+        proofs = [leg for leg in legs if leg]
+        left = end_carriers(MARK, f"{run_id}:", LEG, proofs, spared=self._spared, patience=self._patience)
+        return _in_words({mark or UNMARKED: those for mark, those in left.items()})
+
+    @contextmanager
+    def adopting(self) -> Iterator[None]:
+        """While it lasts, what this process starts is the run's, also what loses its parent; not what was before."""
+        with adopting() as there:
+            self._spared = there
+            try:
+                yield
+            finally:
+                self._spared = None
 
 
 class _Kept:
@@ -103,6 +123,10 @@ class _Kept:
         """The end, as far as it is not in the beginning."""
         whole = b"".join(self._pieces)
         return whole[max(0, len(whole) - self._tail_bytes) :]
+
+
+def _in_words(found: Mapping[str, Iterable[Named]]) -> dict[str, str]:
+    return {mark: ", ".join(map(_words, sorted(those))) for mark, those in found.items()}
 
 
 def _words(process: Named) -> str:

@@ -46,6 +46,8 @@ class Point:
 def judge(lived: Lived, whole: Lived, name: str, told: str) -> Point:
     """A life as a point of the report; `whole` is the life without a crash."""
     findings = [*lived.watch.findings, *_doubled(lived), *_repeated(lived, whole), *_answers(lived)]
+    wrong = lived.contradictions
+    findings += [f"its journal contradicts itself: {one.subject}: {one.what} [{one.label}]" for one in wrong]
     if lived is not whole:
         findings += [*_other_world(lived, whole), *_other_end(lived, whole)]
     elif lived.outcome == NO_END:

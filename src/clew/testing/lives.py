@@ -16,6 +16,8 @@ import msgspec
 
 from clew.core.budget import RunBudget
 from clew.core.calls import CallState
+from clew.core.findings import Finding
+from clew.core.invariants import check
 from clew.core.outcome import PERSON_REASONS, outcome_now
 from clew.core.records import Batch
 from clew.core.redact import Redactor
@@ -26,6 +28,7 @@ from clew.errors import ClewError
 from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.home import Home
 from clew.runtime.tools import Agent, Call
+from clew.stores.keys import MemoryKeyIndex
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.testing.clock import SetClock
 from clew.testing.crash import Crash, CrashPoint, crashing
@@ -81,6 +84,7 @@ class Lived:
         outcome: `completed`, `needs a person`, `failed: …`, `paused: …`, `no end`, or `refused: …` with a code.
         appends: What each append behind the birth said, over all legs.
         journal: The bytes of its journal; write them to a file to look at them with `clew show`.
+        contradictions: What the invariant checker says of it.
     """
 
     watch: Watch
@@ -93,6 +97,7 @@ class Lived:
     calls: list[CallState] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     journal: bytes = b""
+    contradictions: list[Finding] = field(default_factory=list)
 
 
 def live(terms: Terms, kill: Kill | None, listed: frozenset[str]) -> Lived:
@@ -134,6 +139,7 @@ class _Life:
         self._lived = lived
         self._store = MemoryRunStore()
         self._blobs = MemoryBlobStore()
+        self._keys = MemoryKeyIndex()
         self._clock = SetClock(seed=RUN)
         self._agent = _seen_from_inside(terms.agent, lived.watch)
         self._comebacks = 0
@@ -186,6 +192,7 @@ class _Life:
             workspace=self._folder,
             store=crashing(self._store, point),
             blobs=self._blobs,
+            keys=self._keys,
             clock=self._clock,
         )
 
@@ -255,8 +262,9 @@ class _Life:
 
     def _look_back(self) -> None:
         lived, state = self._lived, self._state()
-        records = self._home(CrashPoint()).reader.records(RUN)
+        records = list(self._home(CrashPoint()).reader.records(RUN))
         lived.events = [record.payload["event"] for record in records if record.kind == "event"]
+        lived.contradictions = list(check(records))
         lived.calls = list(state.calls.values())
         lived.journal = self._store.raw(RUN)
         lived.output = (state.agent_end or {}).get("output") if state.state == COMPLETED else None

@@ -90,7 +90,7 @@ def _order(call: Call, command: str, folder: str, timeout_s: float, max_bytes: i
     except Refused as refused:
         raise NothingHappened(refused.message) from None
     half = max_bytes // 2
-    return Order(command, place, f"{call.key}#{call.attempt}", max_bytes - half, half)
+    return Order(command, place, f"{call.key}#{call.attempt}", max_bytes - half, half, call.leg)
 
 
 def _reasons(call: Call, cancelled: threading.Event, timeout_s: float) -> Callable[[], str]:

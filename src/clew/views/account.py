@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clew.views.advice import reason_text
+from clew.views.approvals import decision_lines
 from clew.views.effects import call_text, standing
+from clew.views.measures import check_lines, limits_text, usage_text
 from clew.views.plain import When, count_text, duration_text, one_line, value_text
 
 Facts = Mapping[str, Any]
@@ -26,13 +28,23 @@ def account_lines(snapshot: Facts, start: Facts, effects: Iterable[Facts], place
         ("agent", f"{agent} ({path})" if path else agent),
         ("input", value_text(start.get("initialPrompt"), 500)),
         ("so far", _metrics(snapshot["metrics"])),
+        *([("loop", _loop(snapshot["loop"]))] if snapshot.get("loop") else []),
         *(("leg" if not number else "", _leg(leg, when)) for number, leg in enumerate(snapshot["legs"])),
         *(("effects" if not number else "", text) for number, text in enumerate(_effects(effects))),
         *(("told" if not number else "", text) for number, text in enumerate(_extensions(snapshot))),
+        *(
+            ("approval" if not number else "", text)
+            for number, text in enumerate(decision_lines(snapshot.get("approvals") or (), when))
+        ),
         *(("children" if not number else "", text) for number, text in enumerate(_children(snapshot))),
         *([("parent", _parent(snapshot["parent"]))] if "parent" in snapshot else []),
         ("journal", f"{place} ({_integrity(snapshot['integrity'])})"),
     ]
+    limits = limits_text(snapshot.get("limits") or {})
+    if limits:
+        rows.insert(3, ("limits", limits))
+    checks = check_lines(snapshot.get("checks") or (), snapshot.get("releaseReadiness") or {})
+    rows += [("checks" if not number else "", line) for number, line in enumerate(checks)]
     output = _output(snapshot)
     if output is not None:
         rows.append(("output", output))
@@ -41,15 +53,19 @@ def account_lines(snapshot: Facts, start: Facts, effects: Iterable[Facts], place
 
 def _metrics(metrics: Facts) -> str:
     parts = [count_text(metrics["toolCalls"], "call"), count_text(metrics["turns"], "turn")]
-    if metrics.get("turns"):
-        tokens = metrics.get("tokens")
-        parts.append("tokens not reported" if tokens is None else f"{tokens} tokens")
-    if metrics.get("unmeasuredTurns"):
-        parts.append(f"{metrics['unmeasuredTurns']} of the turns unmeasured")
+    parts += usage_text(metrics)
     if metrics.get("toolFailures"):
         parts.append(count_text(metrics["toolFailures"], "error answer"))
     stepped = ", while the clock was set back" if metrics.get("clockStepped") else ""
     return f"{', '.join(parts)}; {duration_text(metrics['durationMs'])} from its first record to its last{stepped}"
+
+
+def _loop(loop: Facts) -> str:
+    """Where its loop stands, and why there."""
+    why = one_line(str(loop.get("pauseReason") or loop.get("failureCode") or ""), 128)
+    back = f", to go on {loop['resumePhase']}" if loop.get("resumePhase") else ""
+    done = f"round {loop['iteration']}, {count_text(loop['repairCount'], 'repair')}"
+    return f"{one_line(str(loop['phase']))}{f' ({why})' if why else ''}{back}: {done}"
 
 
 def _leg(leg: Facts, when: When) -> str:
@@ -119,6 +135,8 @@ def _integrity(found: Facts) -> str:
         "being_written": "is being written",
     }
     whose = "" if found["own"] else ", begun by another program"
+    wrong = found.get("findingCount", 0)
+    whose += f"; it contradicts itself in {count_text(wrong, 'place')}: clew verify --deep" if wrong else ""
     return f"{count_text(found['sequence'], 'record')}, {ends.get(tail['verdict'], tail['verdict'])}{whose}"
 
 
@@ -137,7 +155,8 @@ def verdict_line(found: Facts) -> str:
     missing = found["missingBlobs"]
     if missing:
         return f"DAMAGED  {found['runId']}  answers missing or damaged: {', '.join(missing)}; {tail}"
-    return f"OK  {found['runId']}  {tail}, {chain}"
+    word = "CONTRADICTS ITSELF" if found.get("findingCount") else "OK"
+    return f"{word}  {found['runId']}  {tail}, {chain}"
 
 
 def started_lines(effects: Sequence[Facts]) -> list[str]:

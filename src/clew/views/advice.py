@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from clew.views.measures import FLAGS, limit_reached
+
 STATES: Final = {
     "accepted": "it is about to start",
     "running": "it is running",
@@ -35,7 +37,14 @@ _RESUME: Final = "clew resume {run}"
 REASONS: Final = {
     "budget_exceeded": Advice("a limit is reached", "clew resume {run} --max-calls N"),
     "run_timeout": Advice("its time is used up", "clew resume {run} --timeout SECONDS"),
-    "approval_required": Advice("a call waits for an approval", "clew show {run} --log"),
+    "budget_not_enforceable": Advice(
+        "a limit cannot be kept: what a turn used was not reported", "clew resume {run} --on-unmeasured continue"
+    ),
+    "approval_required": Advice("a call waits for an approval", _RESUME),
+    "tool_approval_denied": Advice("a person said no to a call", _RESUME),
+    "approval_tool_missing": Advice(
+        "a tool that an approval is for is not offered any more", "declare it with the agent, then clew resume {run}"
+    ),
     "unknown_effect": Advice("an effect needs a person: nobody can tell whether it happened", _SETTLE),
     "committed_effect_pending": Advice("an effect happened, but what it returned is not recorded", _TELL),
     "result_not_kept": Advice("an effect happened, but what it returned could not be kept", _TELL),
@@ -50,6 +59,14 @@ REASONS: Final = {
     "agent_error": Advice("the agent raised", "mend the agent, then clew resume {run}"),
     "crash_loop": Advice(
         "three legs in a row died without a new answer", "find out why (clew show {run} --log), then clew resume {run}"
+    ),
+    "loop_exhausted": Advice(
+        "its loop used up its rounds without a check that passed; it does not go on",
+        "clew show {run} --log  tells what the checks said; then clew abort {run}, and start a new run",
+    ),
+    "loop_no_progress": Advice(
+        "its loop did the same again and again",
+        "find out why (clew show {run} --log), then clew resume {run}  to have it checked once more",
     ),
     "resume_divergence": Advice(
         "the agent did not do again what is recorded",
@@ -97,6 +114,9 @@ WHY: Final = {
     "result_missing": "answered, but the bytes of the answer are missing or damaged",
     "secret_answer_lost": "it happened; its secret answer was not kept",
     "approval_required": "an approval is wanted",
+    "approved": "approved, never started",
+    "approval_expired": "its approval lapsed; a person is asked anew",
+    "approval_tool_missing": "the agent does not offer this tool; declare it, @clew.agent(tools=[…])",
     "process_alive": "a process of it still lives",
     "effect_given_up": "given up",
     "child_unfinished": "a child run that the agent did not hear the end of",
@@ -127,15 +147,21 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
         return _settling(row, run)
     if shown not in ("interrupted", "paused"):
         return []
+    asked = wanted_steps(row, run) if row.get("wanted") else []
     # What still lives may still happen: nothing of it can be settled yet.
     if row.get("waitingCount") and (shown, row.get("reason")) != ("paused", "process_alive"):
         again = f"clew resume {run}  asks its probe or repeats it, where declared so"
-        return [*_settling(row, run), again, *_result_hint(row)]
+        return [*_settling(row, run), again, *_result_hint(row), *asked]
+    if asked:
+        return asked
     reason = str(row.get("reason", ""))
     child = row.get("child")
     if shown == "paused" and reason == "child_paused" and child:
         return _through_the_child(child, run)
     settled = reason in ("unknown_effect", "committed_effect_pending", "result_not_kept")
+    dimension = limit_reached(row) if shown == "paused" and reason == "budget_exceeded" else ""
+    if dimension:
+        return [f"clew resume {run} {FLAGS[dimension]}"]
     known = None if shown == "interrupted" or settled else REASONS.get(reason)
     return [(known.next if known is not None else _RESUME).format(run=run)]
 
@@ -143,10 +169,25 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
 def _through_the_child(child: Mapping[str, Any], run: str) -> list[str]:
     """First what the child waits for, as its own reason asks; its parent takes it along then."""
     name, reason = str(child.get("runId")), str(child.get("reason"))
+    again = f"clew resume {run}"
+    if reason == "approval_required":
+        decide = [f"clew {word} {name} --by … --reason …" for word in ("approve", "deny")]
+        return [*decide, f"{again}  once that is done"]
+    dimension = limit_reached(child) if reason == "budget_exceeded" else ""
     known = REASONS.get(reason)
     first = (known.next if known is not None else _RESUME).format(run=name)
-    again = f"clew resume {run}"
+    if dimension:
+        first = f"clew resume {name} {FLAGS[dimension]}"
     return [again] if first == _RESUME.format(run=name) else [first, f"{again}  once that is done"]
+
+
+def wanted_steps(row: Mapping[str, Any], run: str) -> list[str]:
+    """How the first approval that is wanted is given, or refused."""
+    first = row["approvals"][0]
+    if first["standing"] == "expired":
+        return [_RESUME.format(run=run) + "  asks for it anew"]
+    named = f"{run} {first['stepId']}" if row["wanted"] > 1 else run
+    return [f"clew {word} {named} --by … --reason …" for word in ("approve", "deny")]
 
 
 def _about_the_owner(row: Mapping[str, Any], run: str) -> list[str]:

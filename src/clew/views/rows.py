@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from clew.views.advice import RESULT_HINT, STATES, next_steps, reason_text
+from clew.views.approvals import approval_lines
 from clew.views.effects import waiting_lines
 from clew.views.plain import When, count_text, one_line, size_text
 
@@ -54,6 +55,7 @@ def block(row: Row, run: str, when: When, widths: tuple[int, int] = (0, 0)) -> l
         lines.append(f"  {message}")
     how = "under way" if row["shown"] in LIVING else "uncertain"
     lines += [f"  {line}" for line in waiting_lines(row.get("waiting") or [], row.get("waitingCount", 0), when, how)]
+    lines += [f"  {line}" for line in approval_lines(row, when)]
     unread = int(row.get("unreadBytes", 0))
     if unread:
         lines.append(f"  {size_text(unread)} of its journal were not read for this list; clew show {run} reads them")

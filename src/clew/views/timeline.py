@@ -34,6 +34,7 @@ _MAIN: Final = frozenset(
         "error",
         "control",
         "approval_required",
+        "approval_resolved",
         "agent_start",
     }
 )
@@ -55,7 +56,7 @@ def line_of(record: Record) -> Line:
     if record.kind == "event":
         return _event_line(record)
     text, more = _KINDS.get(record.kind, _unknown_kind)(record)
-    main = record.kind in ("start", "resume", "delegation")
+    main = record.kind in ("start", "resume", "loop", "delegation")
     step = _member(record.payload, "delegationId").partition(":")[2] if record.kind == "delegation" else ""
     return _line(record, step, text, more, main=main)
 
@@ -145,6 +146,14 @@ def _operation(record: Record) -> tuple[str, list[str]]:
     return (f"{move}: {reason}" if reason else move), []
 
 
+def _loop(record: Record) -> tuple[str, list[str]]:
+    said = record.payload
+    why = _member(said, "pauseReason") or _member(said, "failureCode")
+    text = f"the loop: {said.get('phase')}{f' ({why})' if why else ''}, round {said.get('iteration')}"
+    message = _member(said, "failureMessage")
+    return text, [one_line(message, 500)] if message else []
+
+
 def _pause(record: Record) -> tuple[str, list[str]]:
     outcome = record.payload.get("outcome")
     return f"paused: {reason_text(_member(outcome, 'finishReason'))}", _error_of(outcome)
@@ -188,6 +197,7 @@ _KINDS: Final[dict[str, Callable[[Record], tuple[str, list[str]]]]] = {
     "start": _start,
     "resume": _resume,
     "operation": _operation,
+    "loop": _loop,
     "pause": _pause,
     "finish": _finish,
     "delegation": _delegation,
@@ -268,6 +278,18 @@ def _extension(event: Event) -> list[str]:
     return [one_line(f"{told}{denied}{error}", 500)]
 
 
+def _wanted(event: Event) -> list[str]:
+    asked = f"an approval is wanted for {event.get('tool')} {arguments_text(event.get('args'), 300)}".rstrip()
+    return [one_line(asked, 400), *([one_line(f"why: {event['reason']}", 500)] if event.get("reason") else [])]
+
+
+def _decided(event: Event) -> list[str]:
+    closed = {"expiry": "lapsed", "invalidation": "is not asked for any more"}
+    word = "is allowed" if event.get("decision") == "allow" else closed.get(str(event.get("source")), "is denied")
+    by = f", says {event['by']}: {event.get('reason')}" if event.get("by") else ""
+    return [one_line(f"approval {event.get('approvalId')} {word}{by}", 500)]
+
+
 _EVENTS: Final[dict[str, Callable[[Event], list[str]]]] = {
     "tool_call": lambda event: [one_line(f"call {event.get('tool')} {arguments_text(event.get('args'), 300)}", 400)],
     "capability_resolved": _capability,
@@ -284,6 +306,6 @@ _EVENTS: Final[dict[str, Callable[[Event], list[str]]]] = {
     "control": _control,
     "extension_lifecycle": _extension,
     "error": lambda event: [one_line(f"error: {event.get('message')}", 500)],
-    "approval_required": lambda event: [one_line(f"an approval is wanted for {event.get('tool')}", 300)],
-    "approval_resolved": lambda event: [one_line(f"approval {event.get('decision')}", 300)],
+    "approval_required": _wanted,
+    "approval_resolved": _decided,
 }

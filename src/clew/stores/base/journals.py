@@ -1,6 +1,6 @@
-"""What a store is: small protocols that the runtime is given. No concrete store belongs here."""
+"""The protocol of a run store: journals, their writers, their inboxes. No implementation."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -132,11 +132,19 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class CommandAnswer(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What became of a command."""
+    """What became of a command: of a `duplicate` says `duplicate_of` what became of it before.
+
+    `code` is that of a refusal of which nothing is recorded; a sequence is that of the record that says so, 0 if none.
+    """
 
     control_id: str
     status: Literal["accepted", "applied", "rejected", "duplicate", "conflict"]
     reason: str = ""
+    code: str = ""
+    duplicate_of: str = ""
+    accepted_sequence: int = 0
+    applied_sequence: int = 0
+    rejected_sequence: int = 0
 
 
 class RunStore(Protocol):
@@ -205,161 +213,4 @@ class RunStore(Protocol):
 
     def answered(self, run_id: str, control_id: str) -> CommandAnswer | None:
         """The answer to a command, once there is one."""
-        ...
-
-
-class FileBytes(msgspec.Struct, frozen=True):
-    """The beginning of a file, and how long the whole is."""
-
-    data: bytes
-    size_bytes: int
-
-
-class Listing(msgspec.Struct, frozen=True):
-    """Paths of files; `more` when there are others, `unread` what could not be looked into."""
-
-    paths: tuple[str, ...]
-    more: bool = False
-    unread: tuple[str, ...] = ()
-
-
-class Found(msgspec.Struct, frozen=True):
-    """Lines that a pattern was found in; `more` when there are others. `skipped`: paths of files, and why.
-
-    A match has `path`, `line`, `column`, `text`, and `cut` where that is a part of the line.
-    """
-
-    matches: tuple[dict[str, Any], ...]
-    searched: int
-    more: bool = False
-    skipped: tuple[tuple[str, str], ...] = ()
-
-
-class Workspace(Protocol):
-    """The one folder whose files tools may touch. Every path is judged where its links really lead.
-
-    Paths are relative to the folder. `Refused` (`outside_workspace`) is raised before anything is touched: for a path
-    that leads out of the folder, into a home or into a `.git`; `not_a_file` where no file is or can be.
-
-    Source:
-        DESIGN §3, toolkit; issue "Toolkit".
-    """
-
-    @property
-    def root(self) -> str:
-        """The folder, as text."""
-        ...
-
-    def resolve(self, path: str) -> str:
-        """Where a path really leads; a link inside the folder is followed. Nothing need be there."""
-        ...
-
-    def read(self, path: str, limit: int) -> FileBytes:
-        """At most `limit` bytes from the beginning. `NotFound` (`file_missing`)."""
-        ...
-
-    def listing(self, pattern: str, limit: int) -> Listing:
-        """At most `limit` files that match, folder by folder, in each by the code points of the names.
-
-        `*`, `?` and `[…]` stay within one name, `**` is any number of folders. A link to a folder is not followed.
-        """
-        ...
-
-    def search(
-        self, pattern: str, paths: Sequence[str], *, limit: int, ignore_case: bool = False, timeout_s: float = 30.0
-    ) -> Found:
-        """At most `limit` lines of these files in which the regular expression is found, in the order of `paths`.
-
-        Raises:
-            Refused: `invalid_pattern`, `search_too_slow` when the time is over. Storage: it could not be searched.
-        """
-        ...
-
-    def write(self, path: str, data: bytes, *, mark: str = "") -> str:
-        """Make this the file's whole content, durably: after a crash it is the old content or this. Returns the path.
-
-        Parent folders are made; a file that is replaced keeps its mode. `mark` is the call's own: what a death left
-        half written beside the file is used up by the next write under the same mark.
-
-        Raises:
-            Storage: the machine refused; after `durability_barrier_failed` the new content may stand.
-        """
-        ...
-
-
-class Order(msgspec.Struct, frozen=True):
-    """A command to be run: what, in which absolute folder, by which attempt `key#attempt`; bytes kept of its output."""
-
-    command: str
-    folder: str
-    mark: str
-    head_bytes: int
-    tail_bytes: int
-
-
-class CommandEnd(msgspec.Struct, frozen=True):
-    """How a command ended. Its output's beginning and end are kept, and how long the whole was.
-
-    Attributes:
-        exit_code: None when a signal ended it (then `signal_name` says which) or nobody saw its end.
-        head: The beginning of what it wrote to stdout and stderr, in the order in which that came.
-        tail: The end, where `head` is not all; bytes between the two are cut.
-        size_bytes: Of all it wrote.
-        duration_ms: From before its start until all of its processes had ended.
-        stopped: Why it was ended before its time, empty when it ended by itself.
-        ended: Processes that it left behind, in words; they were ended.
-        left: Processes that could not be ended, in words.
-        watched: False when its warden was killed: then nobody saw how it ended.
-    """
-
-    exit_code: int | None
-    signal_name: str
-    head: bytes
-    tail: bytes
-    size_bytes: int
-    duration_ms: int
-    stopped: str = ""
-    ended: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    watched: bool = True
-
-
-class Processes(Protocol):
-    """The processes of this machine, as far as calls start them.
-
-    Source:
-        DESIGN §5, stage 6.
-    """
-
-    def run(self, order: Order, stop: Callable[[], str]) -> CommandEnd:
-        """Run a command as a group that has ended as a whole when this returns. Blocks its thread.
-
-        `stop` is asked now and then: a text that is not empty is the reason to end the group.
-
-        Raises:
-            Refused: `command_not_started`; nothing ran.
-        """
-        ...
-
-    def living(self, run_id: str) -> Mapping[str, str]:
-        """Attempts `key#attempt` of a run of which a process lives here, and which ones, in words.
-
-        A process is known by `CLEW_CALL` in its environment, or by descent from such a one.
-        """
-        ...
-
-
-class BlobStore(Protocol):
-    """Bytes by their SHA-256, written once and shared."""
-
-    def put(self, data: bytes) -> str:
-        """Keep bytes durably; returns the digest (64 hex). `Storage` when they cannot be kept."""
-        ...
-
-    def get(self, sha256: str) -> bytes:
-        """The bytes. `NotFound` (`blob_missing`), `Corrupt` (`blob_corrupt`) when the digest differs."""
-        ...
-
-    def has(self, sha256: str) -> bool:
-        """Are the bytes there and whole?"""
         ...

@@ -1,0 +1,56 @@
+"""The protocols of what is kept beside the journals: blobs and claims on business keys. No implementation."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from clew.core.keys import Claim
+
+
+class BlobStore(Protocol):
+    """Bytes by their SHA-256, written once and shared."""
+
+    def put(self, data: bytes) -> str:
+        """Keep bytes durably; returns the digest (64 hex). `Storage` when they cannot be kept."""
+        ...
+
+    def get(self, sha256: str) -> bytes:
+        """The bytes. `NotFound` (`blob_missing`), `Corrupt` (`blob_corrupt`) when the digest differs."""
+        ...
+
+    def has(self, sha256: str) -> bool:
+        """Are the bytes there and whole?"""
+        ...
+
+
+class KeyIndex(Protocol):
+    """Claims on business keys, numbered from 1 for each key of a tool; the last one counts, none is ever replaced.
+
+    Safe for any number of processes. What a claim is worth, its run's journal says.
+
+    Source:
+        DESIGN §4 "Everything else"; promises 2 and 12.
+    """
+
+    def mark(self) -> str:
+        """Which index this is; empty until it was said to be complete, or when it was removed."""
+        ...
+
+    def complete(self, mark: str, at: str) -> None:
+        """Say that it knows every key that any journal holds. The first who says so is heard."""
+        ...
+
+    def last(self, sha256: str, tool: str) -> tuple[int, Claim] | None:
+        """The last claim on a key and its number. `Corrupt` (`key_claim_corrupt`)."""
+        ...
+
+    def take(self, number: int, claim: Claim) -> bool:
+        """Publish under the next number, durably; False when it is given. `Refused` (`home_copied`), `Storage`."""
+        ...
+
+    def of_key(self, sha256: str) -> Sequence[Claim]:
+        """The last claim on a key for each tool that has one, by the tools' names."""
+        ...
+
+    def claims(self) -> Iterator[Claim]:
+        """The last claim on every key, in no promised order."""
+        ...

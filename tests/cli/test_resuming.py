@@ -312,3 +312,13 @@ def test_a_parent_and_its_child_are_shown_with_one_another(family: Shell) -> Non
         True,
         True,
     )
+
+
+def test_an_abort_names_the_children_that_have_effects_of_their_own(family: Shell) -> None:
+    """That the parent itself had started nothing is no answer to what the family did."""
+    done = family("abort", "top", "--reason", "enough")
+    shown = family("show", "kid").out
+
+    assert (True, False, True) == (
+        "child-1  clew show kid" in done.err, "had started nothing" in done.err, shown.startswith("FAILED  kid"),
+    )  # fmt: skip

@@ -367,8 +367,8 @@ def test_what_one_child_may_spend_another_may_not() -> None:
     assert [{"maxCalls": 3}, {"maxCalls": 7}] == sorted(granted, key=lambda limits: limits["maxCalls"])
 
 
-def using(face: str, what: str) -> clew.Agent:
-    """An agent that uses one of what is named here."""
+def using(face: str, what: str, *children: str) -> clew.Agent:
+    """An agent that has children which use one of what is named here, and then uses one itself."""
     fates = [lose_the_line]
 
     def wrong(call: clew.Call) -> None:
@@ -383,6 +383,8 @@ def using(face: str, what: str) -> clew.Agent:
     stumble = clew.Tool(falter, name="stumble", effect="external", probe=lambda call: clew.DidNotHappen(), in_doubt_s=0)
 
     def script(run: Any) -> Any:
+        for name in children:
+            yield run.child(using(face, what), name=name)
         if what in ("turns", "tokens", "cost"):
             yield run.turn(lambda request: clew.Turn("said", usage), "x")
         elif what == "steps":
@@ -400,8 +402,8 @@ USED: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "calls": ({"max_calls": 2}, {"maxCalls": 1}),
     "failures": ({"max_tool_failures": 1}, {"maxToolFailures": 1}),
     "turns": ({"max_turns": 2}, {"maxTurns": 1}),
-    "steps": ({"max_steps": 5}, {"maxSteps": 1}),
-    "retries": ({"max_retries": 1}, {"maxRetries": 1}),
+    "steps": ({"max_steps": 4}, {"maxSteps": 1}),
+    "retries": ({"max_retries": 2}, {"maxRetries": 1}),
     "tokens": ({"max_tokens": 20}, {"maxTokens": 10}),
     "cost": ({"max_cost_usd": 1.0}, {"maxCostMicroUsd": 500_000}),
 }
@@ -410,24 +412,16 @@ USED: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("what", USED)
 def test_every_limit_holds_for_a_run_and_its_children_together(face: str, what: str) -> None:
-    """Each of two children uses one; the limit is used up then, and the third start is refused, wherever it is."""
+    """Each of two children uses one; then the limit is used up for their parent as well."""
     limits, spent = USED[what]
     scene = Forest()
-
-    def script(run: Any) -> Any:
-        yield run.child(using(face, what), name="first")
-        yield run.child(using(face, what), name="second")
-        yield run.step("more", lambda: 1)
-        yield run.child(using(face, what), name="third")
-        return "done"
-
-    agent = agent_of(face, script)
+    agent = using(face, what, "first", "second")
     result = scene.run(agent, budget=clew.RunBudget(**limits))
     first = scene.state.delegations["first-1"].spent or {}
     again = scene.resume(agent, budget=clew.RunBudget(**{name: value * 9 for name, value in limits.items()}))
 
-    assert (5, spent, "completed") == (
-        result.exit_code, {name: first[name] for name in spent}, again.operation.state,
+    assert ("budget_exceeded", spent, "completed") == (
+        result.reason, {name: first[name] for name in spent}, again.operation.state,
     )  # fmt: skip
 
 
@@ -471,14 +465,21 @@ def test_a_delegation_is_a_step_that_a_limit_may_refuse(face: str) -> None:
 
 @pytest.mark.parametrize("face", FACES)
 def test_a_child_that_waits_is_a_step_already(face: str) -> None:
-    """What has begun in an earlier leg is neither refused nor counted again."""
+    """What began in an earlier leg is neither refused nor forgotten: it, its call, then the limit is reached."""
     scene = Forest()
-    agent = boss(face, (worker(scene, face, then=lose_the_line), {"run_id": "kid"}))
+
+    def script(run: Any) -> Any:
+        yield run.child(worker(scene, face, then=lose_the_line), run_id="kid")
+        yield run.step("more", lambda: 1)
+
+    agent = agent_of(face, script)
     scene.run(agent, budget=clew.RunBudget(max_steps=2))
     scene.home().settle("kid", clew.Happened("T"), **WHO)
-    result = scene.resume(agent, budget=clew.RunBudget(max_steps=2))
+    result = scene.resume(agent)
 
-    assert ("completed", 2) == (result.operation.state, spent_by(scene.state).steps)
+    assert ("budget_exceeded", "joined", 2) == (
+        result.reason, scene.state.delegations["child-1"].status, spent_by(scene.state).steps,
+    )  # fmt: skip
 
 
 # Policy and approvals.
@@ -684,6 +685,24 @@ def test_a_command_to_the_parent_reaches_its_living_child(face: str, deed: str, 
     row = row_of(scene, "kid")
 
     assert (state, reason, state, reason) == (result.operation.state, result.reason, row["state"], row["reason"])
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_what_a_child_came_to_is_joined_after_the_abort_of_its_parent(face: str) -> None:
+    """C45: its end stands in the parent's journal behind `aborting`, its answer included; nothing of it is refused."""
+    scene = Forest()
+
+    def command() -> None:
+        scene.memory.post(Command(1, "abort-1", RUN, "abort", "ann", "looked", {}))
+        scene.clock.advance(1)
+
+    scene.run(boss(face, (endless(scene, face, command), {"run_id": "kid"})))
+    known = scene.state.delegations["child-1"]
+
+    assert ("joined", "aborted", True, 0) == (
+        known.status, known.outcome, scene.state.steps.get("child-1") is not None,
+        scene.state.metrics.rejected_after_abort,
+    )  # fmt: skip
 
 
 def endless(scene: Forest, face: str, first: Any) -> clew.Agent:

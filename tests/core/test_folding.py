@@ -519,7 +519,7 @@ def decisions(state: RunState) -> list[tuple[str, str]]:
 
 def test_a_journal_without_a_chain_or_a_leg_is_not_ours() -> None:
     """Who began a journal continues it."""
-    unchained = theirs(("resume", {}), ("delegation", {}), ("pause", {}), said("teleported"))
+    unchained = theirs(("resume", {}), ("delegation", {}), ("checkpoint", {}), ("pause", {}), said("teleported"))
     without_leg = fold(respoken([foreign(BEGUN)[0][0]]), RUN)
 
     assert (False, False, ()) == (unchained.own, without_leg.own, unchained.legs)

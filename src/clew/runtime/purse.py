@@ -48,4 +48,5 @@ class Purse:
         return found
 
     def _account(self) -> None:
-        self._gate.lent = self._others()
+        some = self._granted or self._gate.journal.state.delegations
+        self._gate.lent = self._others() if some else None

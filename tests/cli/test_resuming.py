@@ -267,3 +267,58 @@ def test_a_command_that_means_neither_is_wrong_usage(shell: Shell, words: tuple[
     done = shell(*words)
 
     assert (2, True) == (done.code, "[which_run]" in done.err)
+
+
+FAMILY = """
+import clew
+from pathlib import Path
+
+@clew.agent
+def child(run, prompt):
+    with Path("called").open("a") as book:
+        book.write("once ")
+    if not Path("now").exists():
+        raise LookupError("not now")
+    return "done"
+
+@clew.agent
+def parent(run, prompt):
+    return run.child(child, prompt, run_id="kid")
+"""
+
+
+@pytest.fixture
+def family(shell: Shell) -> Shell:
+    """A parent whose child raised; now it may go on."""
+    (shell.folder / "family.py").write_text(FAMILY, "utf-8")
+    shell("run", "family.py:parent", "--run-id", "top")
+    shell.raise_flag("now")
+    return shell
+
+
+def test_a_sweep_leaves_a_child_to_its_parent(family: Shell) -> None:
+    """It goes on once, not once by itself and once with its parent."""
+    done = family("resume", "--all", "--json")
+    called = (family.folder / "called").read_text("utf-8").split()
+
+    assert (0, {"top": "resumed", "kid": "skipped"}, 2) == (done.code, did(done.json), len(called))
+
+
+def test_a_parent_and_its_child_are_shown_with_one_another(family: Shell) -> None:
+    """`ls` says whose child a run is, `show` lists a run's children."""
+    listed, shown = family("ls").out, family("show", "top").out
+
+    assert ("(child of top)" in listed, "children child-1  kid (child): paused, the agent raised" in shown) == (
+        True,
+        True,
+    )
+
+
+def test_an_abort_names_the_children_that_have_effects_of_their_own(family: Shell) -> None:
+    """That the parent itself had started nothing is no answer to what the family did."""
+    done = family("abort", "top", "--reason", "enough")
+    shown = family("show", "kid").out
+
+    assert (True, False, True) == (
+        "child-1  clew show kid" in done.err, "had started nothing" in done.err, shown.startswith("FAILED  kid"),
+    )  # fmt: skip

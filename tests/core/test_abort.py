@@ -13,6 +13,8 @@ from clew.core.folding import fold
 from clew.core.outcome import Outcome
 from clew.core.state import RunState
 from clew.errors import Corrupt
+from tests.core.test_delegation import at, fact, intent
+from tests.core.test_delegation import told as delegated
 from tests.histories import LOOK, PAY, Scribe, facts, failed, proposed, read, refold, resume, returned, started, told
 
 FIRST, SECOND = facts(1), facts(2)
@@ -294,3 +296,31 @@ def test_nothing_is_judged_that_is_no_event() -> None:
     kept, late = admitted(aborting().state, [Move("FAIL", "aborted"), LATE[0]])
 
     assert ([Move("FAIL", "aborted")], 1) == (kept, late)
+
+
+def test_the_answer_of_a_child_that_was_delegated_before_is_kept() -> None:
+    """C45: what became of it is known, and the record that joins it stands behind its answer."""
+    scribe = at("created", "running")
+    scribe.say(ABORT)
+    scribe.say(fact("terminal"), *delegated("joined"))
+
+    assert ("joined", 0, "aborting") == (
+        scribe.state.delegations["child-1"].status, refused(scribe), scribe.state.state,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("late", [events.effect_receipt(facts(9), "committed"), {"type": "step_output", "stepId": 7}])
+def test_what_is_of_no_call_and_no_child_is_dropped(late: events.Event) -> None:
+    """A receipt says what became of a call; a step without a name is of nobody."""
+    scribe = at("created", "running")
+    scribe.say(ABORT)
+
+    assert refuses(scribe.state, late)
+
+
+def test_no_child_is_delegated_after_the_abort() -> None:
+    """Nothing begins any more."""
+    scribe = aborting()
+
+    with pytest.raises(Corrupt):
+        scribe.say(intent())

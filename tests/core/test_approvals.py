@@ -562,3 +562,11 @@ def test_a_completed_run_may_have_closed_questions() -> None:
     scribe.say(approvals.invalidated(last(scribe), "it ended", LATER), *completed())
 
     assert "completed" == scribe.state.state
+
+
+def test_a_call_that_was_asked_for_is_who_it_was_when_it_starts() -> None:
+    """A yes of last week is for this very call: its ids, its key, its arguments and what its tool said of itself."""
+    again = approvals.facts_of_asked(CALL.run_id, last(run([approval(CALL)])))
+    names = ("run_id", "step_id", "call_id", "key", "tool", "turn_id", "fingerprint", "capability")
+
+    assert [getattr(CALL, name) for name in names] == [getattr(again, name) for name in names]

@@ -205,3 +205,16 @@ def test_limits_that_cannot_be_read_are_refused(limits: dict[str, Any]) -> None:
 def test_a_reached_limit_says_which(found: Exceeded, recorded: dict[str, Any], message: str) -> None:
     """The event and the sentence name the limit and what was spent, time in milliseconds in the journal."""
     assert (recorded, message) == (found.as_json(), found.message)
+
+
+def test_what_two_have_spent_is_both_together() -> None:
+    """A run and its children share one limit."""
+    both = Spent(calls=1, tokens=5, no_cost=1).plus(Spent(calls=2, tokens=7, active_ms=3))
+
+    assert Spent(calls=3, tokens=12, no_cost=1, active_ms=3) == both
+
+
+@pytest.mark.parametrize(("mine", "theirs", "tokens"), [(None, None, None), (None, 4, 4), (4, None, 4), (0, None, 0)])
+def test_what_neither_measured_is_not_measured(mine: int | None, theirs: int | None, tokens: int | None) -> None:
+    """Promise 9: nothing is made a zero by adding."""
+    assert tokens == Spent(tokens=mine).plus(Spent(tokens=theirs)).tokens

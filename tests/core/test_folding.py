@@ -222,7 +222,7 @@ def test_a_record_outside_of_every_leg_is_refused() -> None:
     assert "outside of every leg" in error.message
 
 
-@pytest.mark.parametrize("kind", ["checkpoint", "delegation", "control", "telemetry_consent"])
+@pytest.mark.parametrize("kind", ["checkpoint", "control", "telemetry_consent"])
 def test_kinds_that_clew_never_writes_are_refused_in_its_journals(kind: Any) -> None:
     """Somebody else wrote into the file."""
     error = refused(Scribe().born(), Draft(kind, {}))
@@ -519,7 +519,7 @@ def decisions(state: RunState) -> list[tuple[str, str]]:
 
 def test_a_journal_without_a_chain_or_a_leg_is_not_ours() -> None:
     """Who began a journal continues it."""
-    unchained = theirs(("resume", {}), ("delegation", {}), ("pause", {}), said("teleported"))
+    unchained = theirs(("resume", {}), ("delegation", {}), ("checkpoint", {}), ("pause", {}), said("teleported"))
     without_leg = fold(respoken([foreign(BEGUN)[0][0]]), RUN)
 
     assert (False, False, ()) == (unchained.own, without_leg.own, unchained.legs)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clew.core.capability import resolve
-from clew.core.policy import Ask, Policy, Rule, path_texts, url_texts
+from clew.core.policy import Ask, Policy, Rule, path_texts, strictest, url_texts
 from clew.errors import UsageError
 
 LOOK, EDIT, PAY = resolve("look", "none"), resolve("edit", "workspace"), resolve("pay", "external")
@@ -146,3 +146,31 @@ def test_paths_and_addresses_are_found_among_arguments() -> None:
     arguments = {"path": "a", "files": ["b", 1, "c"], "other": "d", "url": "https://e", "count": 2}
 
     assert (["a", "b", "c"], ["https://e"]) == (list(path_texts(arguments, ("path", "files"))), url_texts(arguments))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), None),
+        ((None, None), None),
+        ((None, Ask("a")), Ask("a")),
+        ((Ask("a"), None), Ask("a")),
+        ((Ask("a"), "no"), "no"),
+        (("no", Ask("a")), "no"),
+        ((None, "no", "never"), "no"),
+        ((Ask("a"), Ask("b")), Ask("a")),
+        ((Ask(), Ask("b")), Ask("b")),
+        ((Ask("a", 60), Ask("b", 5)), Ask("a", 5)),
+        ((Ask("a"), Ask("b", 5)), Ask("a", 5)),
+    ],
+)
+def test_the_strictest_of_several_words_holds(words: Any, expected: Any) -> None:
+    """A refusal outweighs a question, a question a yes, whoever says it."""
+    assert expected == strictest(words)
+
+
+def test_nobody_is_asked_behind_a_refusal() -> None:
+    """It would change nothing."""
+    words = iter(["no", None])
+
+    assert ("no", [None]) == (strictest(words), list(words))

@@ -31,6 +31,7 @@ from clew.core.review import Review
 from clew.core.state import ApprovalState, RunState, TurnState
 from clew.errors import NotFound, Refused
 from tests.core.journals import EXAMPLES
+from tests.core.test_delegation import at
 
 AT = "2026-11-29T14:00:00.000Z"
 NOW_MS = 100_000
@@ -813,3 +814,18 @@ def test_inputs_that_only_python_takes_for_equal_are_different(recorded: Any, gi
         prepare_run_resume(state, CONFIG, Facts(NOW_MS, OFFERED, input=given))
 
     assert "resume_input_mismatch" == caught.value.code
+
+
+def test_a_child_that_was_not_heard_of_is_asked_for_again() -> None:
+    """It is adopted where the agent asks for it; the plan says so, and whose run it is."""
+    scribe = at("created", "running", "paused")
+    plan = prepare_run_resume(scribe.state, None, Facts(NOW_MS))
+
+    assert (Step("child-1", "run", "child_unfinished", detail="kid-1: paused"),) == plan.steps
+
+
+def test_a_child_that_was_answered_is_a_step_like_any() -> None:
+    """Its answer is told again."""
+    plan = prepare_run_resume(at("created", "running", "terminal", "joined").state, None, Facts(NOW_MS))
+
+    assert (Step("child-1", "skip", "step_stable"),) == plan.steps

@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given
 
 from clew.core import events
-from clew.core.compose import Move
+from clew.core.compose import Close, Move
 from clew.core.folding import fold
+from clew.core.outcome import Outcome
 from clew.core.records import Draft
 from clew.core.resume import Facts
 from clew.core.snapshot import RunResult, snapshot
 from clew.core.state import RunState
 from clew.errors import Corrupt, NotCompleted
+from tests.core.test_delegation import at
 from tests.histories import (
     BORN_MS,
     LOOK,
@@ -279,3 +281,32 @@ def test_the_account_of_a_result_is_read_when_it_is_asked_for() -> None:
     scribe.say(*completed())
 
     assert "completed" == found.snapshot["operation"]["state"]
+
+
+def test_an_account_names_the_children_of_a_run() -> None:
+    """Whoever reads it must see what else belongs to it; a run that stands alone has no such member."""
+    told = account(at("created", "running", "paused").state)
+
+    assert (
+        [{"stepId": "child-1", "runId": "kid-1", "agent": "worker", "status": "paused", "outcome": "paused",
+          "reason": "unknown_effect"}],
+        False,
+    ) == (told["children"], "children" in account(Scribe().born().state))  # fmt: skip
+
+
+def test_an_account_of_a_child_names_its_parent() -> None:
+    """Either leads to the other."""
+    parent = {"runId": "top", "stepId": "child-1", "depth": 1}
+    scribe = Scribe()
+    scribe.say(start(parent=parent), Move("ACCEPT"), Move("START"))
+
+    assert parent == account(scribe.state)["parent"]
+
+
+def test_a_run_that_waits_for_a_child_exits_as_that_child_would() -> None:
+    """A script that looks at the code sees what is wanted, however far down."""
+    scribe = at("created", "running", "paused")
+    outcome = Outcome("paused", "child_paused", {"code": "budget_exceeded", "message": "child kid-1 is paused"})
+    scribe.say(Move("PAUSE", "child_paused"), Close("pause", outcome))
+
+    assert ("child_paused", 5) == (result(scribe).reason, result(scribe).exit_code)

@@ -14,6 +14,9 @@ UNTESTED = {
     "cli/root.py": "the name of the command and its help; test_app reads them",
     "core/needs.py": "shapes only; test_effect walks with each of them",
     "core/records.py": "shapes only; test_codec writes and reads each of them",
+    "runtime/childfaults.py": "errors only; test_children meets each of them",
+    "runtime/face.py": "what both faces of a run share; test_run asks for each of it",
+    "runtime/nursery.py": "a protocol and a shape; test_children asks through them",
     "cli/__main__.py": "one line, walked by every journey",
     **dict.fromkeys(
         (f"testing/cases/{name}.py" for name in KIT), "cases; every store runs them, and test_runstore plants faults"
@@ -24,6 +27,7 @@ WHOLE = {
     "runtime/test_foreign_runs.py": "a journal that another program began, at every door",
     "runtime/test_attacks_ends.py": "how legs end when something strikes in the wrong moment, over several modules",
     "core/test_life.py": "a whole run as a state machine",
+    "examples/test_recovery.py": "the example of a write that is refused first, as a whole",
     "stores/test_conformance.py": "every store, every case",
 }
 # Folders of tests that are about the whole.

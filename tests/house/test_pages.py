@@ -214,6 +214,19 @@ trace.set_tracer_provider(provider)
     assert ("", "chat|invoke_agent agent\n") == (done.stderr, done.stdout)
 
 
+def test_the_family_on_the_page_on_children_does_what_the_page_says(tmp_path: Path) -> None:
+    """Outputs, whose child a run is, and what a parent that waits is told: all of it is copied."""
+    (tmp_path / "family.py").write_text(blocks("docs/children.md")[0], "utf-8")
+
+    done = run_here(tmp_path, "family.py")
+
+    told = done.stdout.splitlines()
+    assert ("", 0) == (done.stderr, done.returncode)
+    assert ["['T-1042', 'T-1043']", *["completed settle november"] * 2, "child_paused 22 agent_error"] == [
+        told[0], *sorted(told[1:3]), told[-1],
+    ]  # fmt: skip
+
+
 def test_the_calls_on_the_page_of_tools_are_those_of_the_toolkit() -> None:
     """Names and what is taken when left out are read there and typed."""
     page = (ROOT / "docs" / "tools.md").read_text("utf-8")

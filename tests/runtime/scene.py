@@ -92,6 +92,14 @@ class Scene:
             assert state.unclosed_leg is None
 
 
+class Forest(Scene):
+    """A scene whose runs have children: what is said of a payment may stand in any journal."""
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for run_id in self.memory.ids() for line in self.memory.raw(run_id).splitlines()]
+
+
 def start(home: clew.Home, agent: Any, prompt: Any = "go", **how: Any) -> clew.RunResult:
     """Run an agent to its end, in the way that fits it."""
     if as_agent(agent).is_async:

@@ -156,6 +156,24 @@ def test_each_extension_is_a_line_with_what_it_denied_and_what_went_wrong() -> N
     ] == [line for line in lines if "1.0" in line]
 
 
+def test_a_page_lists_children_and_the_parent() -> None:
+    """What belongs together is found from either end."""
+    child = {"stepId": "child-1", "runId": "kid-1", "agent": "worker"}
+    children = [
+        {**child, "status": "joined", "outcome": "completed", "reason": "completed"},
+        {**child, "status": "paused", "outcome": "paused", "reason": "pause_requested"},
+        {**child, "status": "cancel_requested", "outcome": None, "reason": None},
+    ]
+    lines = page(snapshot(children=children, parent={"runId": "top", "stepId": "child-2"}))
+
+    assert [
+        "  children child-1  kid-1 (worker): completed",
+        "           child-1  kid-1 (worker): paused, on request (pause_requested)",
+        "           child-1  kid-1 (worker): cancel requested",
+        "  parent   top, step child-2; it takes this run along",
+    ] == [line for line in lines if "kid-1" in line or "top" in line]
+
+
 def test_a_journal_that_contradicts_itself_says_so_on_its_page() -> None:
     """Whoever reads the account must not take it for the whole truth."""
     wrong = {"own": True, "sequence": 9, "chain": "ab" * 32, "tail": CLEAN, "findings": [], "findingCount": 2}

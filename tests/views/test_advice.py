@@ -174,3 +174,36 @@ def test_words_are_sentences_parts_not_codes() -> None:
     texts = [*STATES.values(), *DECISIONS.values(), *WHY.values(), *(advice.what for advice in REASONS.values())]
 
     assert [] == [text for text in texts if "_" in text or not text]
+
+
+@pytest.mark.parametrize(
+    ("reason", "steps"),
+    [
+        ("unknown_effect", [SETTLE.replace("k3f", "kid-1"), "clew resume k3f  once that is done"]),
+        ("pause_requested", ["clew resume k3f"]),
+        ("coffee_break", ["clew resume k3f"]),
+        ("budget_exceeded", ["clew resume kid-1 --max-calls N", "clew resume k3f  once that is done"]),
+        (
+            "approval_required",
+            [
+                "clew approve kid-1 --by … --reason …",
+                "clew deny kid-1 --by … --reason …",
+                "clew resume k3f  once that is done",
+            ],
+        ),
+    ],
+)
+def test_a_run_that_waits_for_a_child_says_what_the_child_wants(reason: str, steps: list[str]) -> None:
+    """The way out is at the bottom; the parent takes the child along where nothing else is wanted."""
+    waited = row("paused", reason="child_paused", child={"runId": "kid-1", "reason": reason})
+
+    assert steps == next_steps(waited, "k3f")
+
+
+def test_a_limit_of_a_child_is_lifted_by_its_own_flag() -> None:
+    """More calls are no help where the tokens are used up."""
+    child = {"runId": "kid-1", "reason": "budget_exceeded", "message": "limit tokens = 10 reached (11)"}
+
+    steps = next_steps(row("paused", reason="child_paused", child=child), "k3f")
+
+    assert ["clew resume kid-1 --max-tokens N", "clew resume k3f  once that is done"] == steps

@@ -129,3 +129,10 @@ def test_a_row_says_what_it_was_not_read_from() -> None:
     lines = block(row("interrupted", unreadBytes=3 << 20), "k3f", WHEN)
 
     assert "  3.0 MiB of its journal were not read for this list; clew show k3f reads them" in lines
+
+
+def test_a_child_says_whose_it_is() -> None:
+    """A list of many runs is read by who belongs to whom."""
+    lines = block(row("completed", parent="top"), "k3f", WHEN)
+
+    assert ["COMPLETED  k3f9x2-261129  settle orders.csv (child of top)   3 calls, done 13:54"] == lines

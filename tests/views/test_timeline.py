@@ -245,3 +245,31 @@ def test_an_unknown_outcome_is_progress() -> None:
 def test_the_evidence_of_a_call_is_its_records_and_the_pauses(each: Record, expected: bool) -> None:
     """What a probe said stands in the pause."""
     assert expected == concerns(each, "pay-1", "c1")
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({"type": "delegation_recorded"}, "child kid-1 is delegated to"),
+        ({"type": "child_created"}, "child kid-1 is born"),
+        ({"type": "child_running"}, "child kid-1 is running"),
+        (
+            {"type": "child_paused", "reason": "pause_requested", "result": {"outcome": "paused"}},
+            "child kid-1 is paused: on request (pause_requested)",
+        ),
+        (
+            {"type": "child_terminal", "reason": "completed", "result": {"outcome": "completed"}},
+            "child kid-1 has ended: completed",
+        ),
+        (
+            {"type": "child_terminal", "reason": "aborted", "result": {"outcome": "failed"}},
+            "child kid-1 has ended: failed, it was aborted (aborted)",
+        ),
+        ({"type": "child_adopted"}, "child kid-1 child_adopted"),
+    ],
+)
+def test_a_fact_about_a_child_names_it_and_the_step_that_waits(said: dict[str, object], text: str) -> None:
+    """Whoever reads the parent's log must find the other journal."""
+    line = line_of(record("delegation", delegationId="k3f:child-1", childRunId="kid-1", **said))
+
+    assert ("child-1", text, True) == (line.step, line.text, line.main)

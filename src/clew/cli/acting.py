@@ -133,11 +133,18 @@ def abort(desk: Desk, run: str, *, by: str | None, reason: str, control_id: str 
     ended = row["state"] in ("completed", "failed")
     what = "is aborted and never goes on" if ended else "is aborting: it ends when what it started has ended"
     desk.screen.answer(f"{run_id} {what}{_again(done)}")
-    effects = list(home.reader.effects(home.reader.see(run_id).state))
-    started = [effect for effect in effects if effect["status"] != "not_started"]
-    words = ["what it had started:", *started_lines(started)] if started else [NOTHING_STARTED]
-    desk.screen.tell(*words, *desk.block(home, run_id))
+    desk.screen.tell(*_what_it_had_started(home, run_id), *desk.block(home, run_id))
     return 0
+
+
+def _what_it_had_started(home: Home, run_id: str) -> list[str]:
+    """Its effects, whatever became of them, and its children, which list their own."""
+    state = home.reader.see(run_id).state
+    started = [effect for effect in home.reader.effects(state) if effect["status"] != "not_started"]
+    children = [f"  {child.step_id}  clew show {child.child_id}" for child in state.delegations.values()]
+    if not started and not children:
+        return [NOTHING_STARTED]
+    return ["what it had started:", *started_lines(started), *children]
 
 
 def _at_its_end(home: Home, run_id: str) -> dict[str, Any]:

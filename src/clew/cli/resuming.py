@@ -51,8 +51,11 @@ def resume_all(desk: Desk, terms: Terms, *, dry_run: bool) -> int:
     rows = [row for row in reversed(list(home.runs())) if row["shown"] not in _OVER]
     told: list[Told] = []
     signals = Signals(desk)
+    tried = {str(row["runId"]) for row in rows}
     for row in rows:
-        if signals.heard:
+        if row.get("parent") in tried:
+            told.append(_skipped(row, f"its parent {row['parent']} takes it along"))
+        elif signals.heard:
             told.append(_skipped(row, "its turn did not come"))
         else:
             told.append(_one(desk, home, row, terms, signals, dry_run=dry_run))

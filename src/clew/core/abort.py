@@ -30,8 +30,8 @@ def aborting(state: RunState) -> bool:
 def refuses(state: RunState, event: object) -> bool:
     """Does an event come too late for a run that is being aborted?
 
-    Receipts and answers of calls that were recorded before are kept: they say what became of effects. What ends a
-    turn, a step or the story of a call says nothing that is needed any more.
+    Receipts and answers of calls that were recorded before are kept, and of children: they say what became of effects.
+    What ends a turn, a step or the story of a call says nothing that is needed any more.
 
     Source:
         DESIGN §6, Abort; contract #95 to #100, I-10.
@@ -43,8 +43,9 @@ def refuses(state: RunState, event: object) -> bool:
         return False
     if kind == "step_output" or kind in _RECEIPTS:
         step = event.get("stepId")
-        known = type(step) is str and state.calls.get(step) is not None
-        return not known
+        if type(step) is not str:
+            return True
+        return state.calls.get(step) is None and (kind in _RECEIPTS or state.delegations.get(step) is None)
     return True
 
 

@@ -52,7 +52,7 @@ class RunBudget(msgspec.Struct, frozen=True, kw_only=True):
         max_calls: Calls that may be proposed, over all legs; a replayed call counts once.
         max_tool_failures: Error answers that are put up with; above it nothing starts any more.
         max_turns: Turns that may be asked.
-        max_steps: Steps of all kinds: calls, turns, named steps and checks.
+        max_steps: Steps of all kinds: calls, turns, named steps, checks and delegations.
         max_retries: Attempts above the first, of all calls together.
         max_tokens: Tokens that providers may report; a turn is refused when they are used up.
         max_cost_usd: Dollars that providers may report, counted in millionths.
@@ -141,6 +141,14 @@ class Spent(msgspec.Struct, frozen=True):
     def of(self, dimension: str) -> int:
         """How much of this is known to be used."""
         return _SPENT[dimension](self) or 0
+
+    def plus(self, other: "Spent") -> "Spent":
+        """Both together; what neither of them measured is not measured."""
+        found = {}
+        for name in self.__struct_fields__:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            found[name] = mine if theirs is None else theirs + (mine or 0)
+        return Spent(**found)
 
 
 _SPENT: Final[dict[str, Any]] = {

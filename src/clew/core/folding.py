@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core import abort, calls, foreign, legs, loops
+from clew.core import abort, calls, delegation, foreign, legs, loops
 from clew.core.budget import RunBudget
 from clew.core.calls import Illegal
 from clew.core.events import KNOWN
@@ -186,6 +186,8 @@ def _check_completed(state: RunState) -> None:
     unsettled = state.unsettled()
     if unsettled:
         raise Illegal(f"completed while {unsettled[0].key!r} is unsettled")
+    for child in delegation.unjoined(state.delegations):
+        raise Illegal(f"completed while child {child.child_id!r} is {child.status}")
 
 
 def _pause(state: RunState, record: Record, position: int) -> None:
@@ -251,6 +253,24 @@ def _event(state: RunState, record: Record, position: int) -> None:
         raise Illegal(f"event type {kind!r} is not known; a newer clew may have written it")
 
 
+def _delegation(state: RunState, record: Record, position: int) -> None:
+    if not state.own:
+        return
+    fact = record.payload
+    status, step = delegation.status_of(fact), delegation.step_of(fact, state.run_id)
+    if status in ("recorded", "running") and state.state != "running":
+        raise Illegal(f"{fact['type']} while the operation is {state.state}")
+    if status == "recorded":
+        if any(book.get(step) is not None for book in (state.delegations, state.calls, state.turns, state.steps)):
+            raise Illegal(f"step {step!r} is taken")
+        moved = delegation.begun(fact, state.run_id, step, position, state.delegations.values())
+    else:
+        moved = delegation.moved(state.delegations.get(step), fact, status)
+    if status == "joined" and state.steps.get(step) is None:
+        raise Illegal(f"child {moved.child_id!r} is joined without the answer of step {step!r}")
+    state.delegations = {**state.delegations, step: moved}
+
+
 def _ignore(state: RunState, record: Record, position: int) -> None:
     """Kinds that clew reads over and never writes."""
     if state.own:
@@ -273,4 +293,5 @@ _KINDS: Final[dict[str, Callable[[RunState, Record, int], None]]] = {
     "loop": _loop,
     "pause": _pause,
     "finish": _finish,
+    "delegation": _delegation,
 }

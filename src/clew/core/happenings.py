@@ -93,6 +93,8 @@ def _tool_call(state: RunState, event: Event, record: Record, position: int) -> 
     step, call_id = event["stepId"], event["callId"]
     if state.calls.get(step) is not None or state.steps.get(step) is not None or state.turns.get(step) is not None:
         raise Illegal(f"step {step!r} is taken")
+    if step in state.delegations:
+        raise Illegal(f"step {step!r} is a child's")
     tool, turn_id, asked = _text(event, "tool"), _text(event, "turnId"), _text(event, "argumentsFingerprint")
     approvals.check_recorded(state, step, key, asked)
     if "businessKey" in event:
@@ -181,6 +183,9 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
     elif turn is not None and turn.answer is None:
         state.turns.put(step, msgspec.structs.replace(turn, answer=answer))
     elif turn is None and state.steps.get(step) is None:
+        child = state.delegations.get(step)
+        if child is not None and child.status != "terminal":
+            raise Illegal(f"an answer of step {step!r} before the end of child {child.child_id!r}")
         state.steps.put(step, answer)
         _count_number(state, step)
         if "check" in event:

@@ -28,6 +28,9 @@ EXIT_BY_REASON: Final = {
     "loop_exhausted": 22,
     "loop_no_progress": 22,
     "resume_divergence": 22,
+    "delegation_conflict": 22,
+    "child_held": 21,
+    "child_run_unavailable": 21,
     "pause_requested": 23,
     "interrupted": 130,
     "terminated": 143,
@@ -58,6 +61,11 @@ def exit_code(state: str, reason: str | None) -> int:
     if state == "failed":
         return 3
     return EXIT_BY_REASON.get(reason or "", 21)
+
+
+def waited_reason(outcome: Outcome) -> str:
+    """The reason that decides the exit code: of a run that waits for a child, that of the run at the bottom."""
+    return str((outcome.error or {}).get("code") if outcome.finish_reason == "child_paused" else outcome.finish_reason)
 
 
 def outcome_now(state: RunState) -> Outcome:

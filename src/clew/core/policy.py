@@ -126,6 +126,25 @@ def url_texts(arguments: Mapping[str, Any]) -> list[str]:
     return [text for text in given if text.startswith(("http://", "https://"))]
 
 
+def strictest(words: Iterable[Ask | str | None]) -> Ask | str | None:
+    """Of what several policies say: a refusal outweighs a question, a question a yes; the first of its kind is told.
+
+    A question that several ask lapses when the first of them would.
+    """
+    asked: Ask | None = None
+    for word in words:
+        if isinstance(word, str):
+            return word
+        if word is not None:
+            asked = word if asked is None else Ask(asked.reason or word.reason, _sooner(asked, word))
+    return asked
+
+
+def _sooner(first: Ask, second: Ask) -> float | None:
+    given = [ask.expires_in_s for ask in (first, second) if ask.expires_in_s is not None]
+    return min(given, default=None)
+
+
 @lru_cache(maxsize=256)
 def _pattern(text: str) -> re.Pattern[str]:
     pieces = re.split(r"(\*\*/?|\*|\?)", text)

@@ -9,6 +9,7 @@ from clew.core import approvals
 from clew.core.calls import AnswerRef, CallState
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability, stricter
+from clew.core.delegation import unjoined
 from clew.core.loops import is_exhausted, last_loop
 from clew.core.state import ApprovalState, RunState
 from clew.errors import Corrupt, NotFound, Refused
@@ -156,6 +157,11 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
     placed += [(answer.position, _judge_answer(name, answer, facts)) for name, answer in state.named_steps()]
     placed += [(call.position, _judge(state, call, facts)) for call in state.calls.values()]
     placed += [(position, step) for position, step in _asked_before_recorded(state, facts)]
+    placed += [
+        (child.position, Step(child.step_id, "run", "child_unfinished", detail=f"{child.child_id}: {child.status}"))
+        for child in unjoined(state.delegations)
+        if state.steps.get(child.step_id) is None
+    ]
     placed.sort(key=lambda found: found[0])
     steps = tuple(step for _, step in placed)
     return ResumePlan(state.run_id, state.sequence, state.chain, steps, last_loop(state))

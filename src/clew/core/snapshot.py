@@ -8,7 +8,7 @@ from clew.core.evaluation import check_rows, evaluation, readiness
 from clew.core.extensions import receipt_rows
 from clew.core.loops import last_loop
 from clew.core.operation import DurableOperation
-from clew.core.outcome import effect_row, exit_code, outcome_now
+from clew.core.outcome import effect_row, exit_code, outcome_now, waited_reason
 from clew.core.resume import Facts, is_resumable
 from clew.core.state import RunState
 from clew.core.times import parse_ms
@@ -58,8 +58,20 @@ def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict
         "limits": state.limits,
         "integrity": integrity,
         "loop": last_loop(state),
+        **_kin(state),
         "legs": [{**leg.owner, "openedAt": leg.opened_at, "closedBy": leg.closed_by or None} for leg in state.legs],
     }
+
+
+def _kin(state: RunState) -> dict[str, Any]:
+    """Whose child the run is, and its own children; nothing of a run that stands alone."""
+    children = [
+        {"stepId": child.step_id, "runId": child.child_id, "agent": child.agent, "status": child.status,
+         "outcome": child.outcome or None, "reason": child.reason or None}
+        for child in state.delegations.values()
+    ]  # fmt: skip
+    parent = state.start.get("parent") if state.own else None
+    return ({"children": children} if children else {}) | ({"parent": parent} if parent is not None else {})
 
 
 def waiting_rows(state: RunState, at_ms: int) -> list[dict[str, Any]]:
@@ -90,6 +102,7 @@ class RunResult:
         self.output = output
         self.waiting: list[dict[str, Any]] = waiting_rows(state, parse_ms(state.last_time) or 0)
         self.reason: str | None = None if self.operation.state == "completed" else outcome_now(state).finish_reason
+        self._waited = waited_reason(outcome_now(state))
         self.retry_in_s = retry_in_s
         self.fault = fault
         self._account = account
@@ -106,7 +119,7 @@ class RunResult:
     @property
     def exit_code(self) -> int:
         """What the command exits with."""
-        return exit_code(self.operation.state, self.reason)
+        return exit_code(self.operation.state, self._waited)
 
     def raise_for_state(self) -> "RunResult":
         """This result if the run is completed.

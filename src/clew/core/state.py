@@ -13,6 +13,7 @@ from clew.core.book import Book
 from clew.core.calls import AnswerRef, CallState, Illegal
 from clew.core.capability import Capability
 from clew.core.chain import genesis
+from clew.core.delegation import DelegationState
 from clew.core.extensions import Receipts
 from clew.core.legs import Leg
 from clew.core.metrics import RunMetrics
@@ -111,9 +112,9 @@ class RunState:
 
     __slots__ = (
         "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "asked", "calls", "chain", "checks",
-        "clock_stepped", "controls", "extensions", "finish", "last_append", "last_time", "legs", "limits", "loop",
-        "messages", "metrics", "numbers", "operation", "own", "pause", "pending", "reviews", "run_id", "sequence",
-        "start", "started_at", "steps", "theirs", "trace_sequence", "turns",
+        "clock_stepped", "controls", "delegations", "extensions", "finish", "last_append", "last_time", "legs",
+        "limits", "loop", "messages", "metrics", "numbers", "operation", "own", "pause", "pending", "reviews",
+        "run_id", "sequence", "start", "started_at", "steps", "theirs", "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -144,6 +145,8 @@ class RunState:
         self.controls: Book[dict[str, Any]] = Book()
         self.extensions: Book[Receipts] = Book()
         self.numbers: Book[int] = Book()
+        self.delegations: dict[str, DelegationState] = {}
+        """By step; replaced when one moves, never changed."""
         self.answers = 0
         self.agent_end: dict[str, Any] | None = None
         self.pause: dict[str, Any] | None = None
@@ -188,6 +191,7 @@ class RunState:
         self.clock_stepped, self.active_ms, self.legs = other.clock_stepped, other.active_ms, other.legs
         self.operation, self.accepted_parts = other.operation, other.accepted_parts
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
+        self.delegations = other.delegations
         self.limits, self.checks, self.loop = other.limits, other.checks, other.loop
 
     # What a reader asks.

@@ -14,7 +14,7 @@ from clew.core.approvals import Approve, Judgement, Reject
 from clew.core.compose import Saying
 from clew.core.events import Event
 from clew.core.needs import Allow, Deny, Halt, Heard, Seek
-from clew.core.policy import PATHS, Ask, Policy, path_texts, url_texts
+from clew.core.policy import PATHS, Ask, Policy, path_texts, strictest, url_texts
 from clew.core.redact import Redactor
 from clew.core.state import ApprovalState
 from clew.core.times import format_ms
@@ -119,12 +119,16 @@ class Approvals:
         return asked if asked is not None and asked.key == ticket.facts.key else None
 
     def _by_policy(self, ticket: Ticket, attempt: int) -> Ask | str | None:
-        """What the policy says; one that fails denies."""
-        policy = self.gate.agent.policy
-        if policy is None:
-            if not ticket.proposed:
-                return None
-            policy = PROPOSED
+        """The strictest word of the agent's policy and of those that it inherited."""
+        agent = self.gate.agent
+        policy = PROPOSED if agent.policy is None and ticket.proposed else agent.policy
+        if not agent.inherited:
+            return None if policy is None else self._word_of(policy, ticket, attempt)
+        asked = agent.inherited if policy is None else (*agent.inherited, policy)
+        return strictest(self._word_of(each, ticket, attempt) for each in asked)
+
+    def _word_of(self, policy: Any, ticket: Ticket, attempt: int) -> Ask | str | None:
+        """What one policy says; one that fails denies."""
         try:
             if isinstance(policy, Policy):
                 return policy.judge(ticket.tool.name, ticket.facts.capability, ticket.plain, self._resolve)

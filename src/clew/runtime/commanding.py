@@ -12,6 +12,7 @@ from clew.errors import Held, Refused
 from clew.runtime.control import reject_rest
 from clew.runtime.ending import publish
 from clew.runtime.opening import HomeParts
+from clew.runtime.orphans import end_children
 from clew.runtime.posting import Posting, Told
 from clew.runtime.recovery import Reopened, close_quietly, end_leg, fail_sayings, unfinished_business, unspoken
 from clew.runtime.reviewing import Said
@@ -81,6 +82,7 @@ def abort_run(place: HomeParts, run_id: str, said: Said, control_id: str = "") -
 
 def _abort_under_lock(posting: Posting, writer: RunWriter) -> Told:
     place, command = posting.place, posting.command
+    for_parent = Said(command.by, f"its parent {writer.run_id} is aborted: {command.reason}")
     try:
         opened = Reopened(place.store, place.clock, writer, "control")
         state = opened.state
@@ -97,8 +99,9 @@ def _abort_under_lock(posting: Posting, writer: RunWriter) -> Told:
     alive: dict[str, str] = {}
     try:
         if not journal.state.ended:
-            # `aborting` is durable: now what still runs of it is ended, and then its end is told.
-            alive = still(place.processes, journal.state)
+            # `aborting` is durable: now its children are ended and what still runs of it, and then its end is told.
+            alive = end_children(journal.state, lambda child: abort_run(place, child, for_parent))
+            alive |= still(place.processes, journal.state)
             journal.append([*posting.applied(), *unspoken_but(journal.state, posting), *fail_sayings("aborted", alive)])
         publish(journal)
         reject_rest_but(place, writer.run_id, posting)

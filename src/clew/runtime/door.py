@@ -32,6 +32,8 @@ class Door:
         unrecorded: Keys of calls that ended but could not be recorded.
         interrupts: So often Ctrl-C was pressed; `interruptible` while it may strike the agent itself.
         abandoned: What runs is not waited for any more; `left`: nor is the agent.
+        followers: Told whenever it closes, however often: children close with it.
+        outliving: Children that an abort did not end, in words.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -54,6 +56,8 @@ class Door:
         self.depart: Callable[[], None] | None = None
         self.on_close: Callable[[], None] | None = None
         self.poll: Callable[[], None] = lambda: None
+        self.followers: list[Callable[[], None]] = []
+        self.outliving: dict[str, str] = {}
         self._refusals = itertools.count(1)
         journal.check_start = self.check_open
 
@@ -62,6 +66,8 @@ class Door:
         if self.closing is None or (closing.reason == "unknown_effect" != self.closing.reason):
             self.closing = closing
         self.flights.awaited = True
+        for follow in tuple(self.followers):
+            follow()
         if self.on_close is not None:
             self.on_close()
 

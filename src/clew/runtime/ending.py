@@ -12,6 +12,7 @@ from clew.core.approvals import approval_row, pause_reason, unused
 from clew.core.approvals import waiting as waiting_approvals
 from clew.core.calls import CallState
 from clew.core.compose import Close, Move, Saying
+from clew.core.delegation import unjoined, waited_for
 from clew.core.effect import settle_happened
 from clew.core.jsonable import record_result
 from clew.core.needs import Need, Returned
@@ -62,13 +63,19 @@ def _end_of(gate: Gate, ended: Ended, policy: Policy) -> list[Saying]:
     unsettled = gate.journal.state.unsettled()
     if gate.aborting:
         begin: list[Saying] = [] if gate.journal.state.state == "aborting" else [Move("REQUEST_ABORT", gate.aborting)]
-        return [*begin, *fail_sayings("aborted", gate.left_over)]
-    if gate.closing is None and _returned(ended) and not unsettled:
+        return [*begin, *fail_sayings("aborted", gate.left_over | gate.outliving)]
+    if gate.closing is None and _returned(ended) and not unsettled and not unjoined(gate.journal.state.delegations):
         output = gate.redactor.answer(record_result(ended.output))
         told = [*gate.approvals.stale(ended=True), events.agent_end(output)]
         return [*told, Move("COMPLETE"), Close("finish", Outcome("succeeded", "completed"))]
     reason, detail = _why(gate, ended, unsettled)
     return _stopped(gate, reason, detail, policy)
+
+
+def end_family(gate: Gate) -> None:
+    """Before an aborted run ends: its children that stand still are ended as well, or named. Blocking."""
+    if gate.aborting and gate.fault is None and gate.nursery is not None:
+        gate.outliving |= gate.nursery.end_all()
 
 
 def _returned(ended: Ended) -> bool:
@@ -84,6 +91,9 @@ def _why(gate: Gate, ended: Ended, unsettled: list[CallState]) -> tuple[str, str
     if closing is not None:
         return pause_reason(gate.journal.state, closing.reason), closing.detail
     fault = ended.fault
+    apart = unjoined(gate.journal.state.delegations) if fault is None and not ended.left_behind else ()
+    if apart:
+        return "child_paused", f"the agent returned without child {apart[0].child_id}, which is {apart[0].status}"
     if isinstance(fault, KeyboardInterrupt):
         return "interrupted", ""
     if fault is None or isinstance(fault, Stop):
@@ -98,7 +108,9 @@ def _stopped(gate: Gate, reason: str, detail: str, policy: Policy) -> list[Sayin
     said = gate.approvals.stale(ended=False)
     if message:
         said.append(events.error(message, fatal=fails, budget=None if limit is None else limit.as_json()))
-    error = {"code": reason, "message": message} if message else None
+    waited = waited_for(gate.journal.state.delegations) if reason == "child_paused" else None
+    code = reason if waited is None else str(waited.get("reason"))
+    error = {"code": code, "message": message} if message else None
     if fails:
         return [*said, Move("FAIL", reason), Close("finish", Outcome("failed", reason, error))]
     return [*said, Move("PAUSE", reason), Close("pause", Outcome("paused", reason, error))]
@@ -188,7 +200,15 @@ def row(state: RunState) -> dict[str, Any]:
         **_approvals(state),
         "leg": state.leg.owner if state.leg is not None else None,
         "legClosed": state.unclosed_leg is None,
+        **_kin(state),
     }
+
+
+def _kin(state: RunState) -> dict[str, Any]:
+    """Whose child it is, and which child it waits for; nothing of a run that stands alone."""
+    parent, waited = state.start.get("parent"), waited_for(state.delegations)
+    of = {"parent": str(parent.get("runId"))} if state.own and type(parent) is dict else {}
+    return of if waited is None or state.state != "paused" else of | {"child": waited}
 
 
 def _approvals(state: RunState) -> dict[str, Any]:

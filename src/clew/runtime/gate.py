@@ -11,6 +11,7 @@ from clew.runtime.extensions import Extension
 from clew.runtime.journal import Journal
 from clew.runtime.lifecycle import Lifecycle
 from clew.runtime.meter import Meter
+from clew.runtime.nursery import Nursery
 from clew.runtime.tickets import Ticket, deliver
 from clew.runtime.tools import Agent, Call
 from clew.stores.base import UNMARKED, BlobStore, Processes, RunStore, Workspace
@@ -18,6 +19,8 @@ from clew.stores.base import UNMARKED, BlobStore, Processes, RunStore, Workspace
 
 class Gate(Meter):
     """One leg's door. Lives from the leg's first append to its last; `closing` says why nothing starts any more.
+
+    `nursery`: who bears its children and sees them to their end.
 
     Source:
         DESIGN §5; promises 2, 3, 5 and 8.
@@ -29,6 +32,7 @@ class Gate(Meter):
     ) -> None:  # fmt: skip
         super().__init__(journal, agent, store=store, blobs=blobs, budget=budget, processes=processes)
         self.workspace = workspace
+        self.nursery: Nursery | None = None
         self.approvals = Approvals(self)
         self.late: list[tuple[Ticket, int, needs.Outcome]] = []
         self.extensions = Lifecycle(extensions, journal, self.redactor, agent.name) if extensions else None

@@ -18,6 +18,7 @@ from clew.errors import Refused, UsageError
 from clew.runtime.approvals import Approver
 from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.checkup import check_up
+from clew.runtime.children import nurse
 from clew.runtime.clock import Clock, SystemClock, day_text
 from clew.runtime.desk import Desk
 from clew.runtime.ensuring import born_meanwhile, ended_meanwhile, existing
@@ -255,11 +256,13 @@ class Home(Desk):
             raise met
         if opened.gate is None:
             return self._ended_at_once(agent, opened, orders)
+        nurse(self._parts, opened.gate)
         return self._result(agent, await live_async(opened.gate, agent, opened.state.input, opened.plan, orders))
 
     def _live_sync(self, agent: Agent, opened: Opening, orders: Orders) -> RunResult:
         if opened.gate is None:
             return self._ended_at_once(agent, opened, orders)
+        nurse(self._parts, opened.gate)
         if agent.is_async:
             end = asyncio.run(live_async(opened.gate, agent, opened.state.input, opened.plan, orders))
         else:

@@ -54,6 +54,8 @@ class _Row(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     approvals: list[_Approval] = []
     wanted: int = 0
     allowed: int = 0
+    parent: str = ""
+    child: dict[str, Any] | None = None
 
 
 def row_of(head: Head | None) -> dict[str, Any] | None:

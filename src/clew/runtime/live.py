@@ -15,7 +15,7 @@ from clew.errors import ClewError, Refused
 from clew.runtime.control import POLL_S, Control, handlers, reject_rest
 from clew.runtime.deeds import request_abort
 from clew.runtime.drivers import drive_sync
-from clew.runtime.ending import Ended, Policy, broken, end_sayings, late_returns, publish, still_gate
+from clew.runtime.ending import Ended, Policy, broken, end_family, end_sayings, late_returns, publish, still_gate
 from clew.runtime.gate import Gate
 from clew.runtime.lookout import LOOKOUT, Busy
 from clew.runtime.orders import Orders
@@ -179,6 +179,7 @@ def _end_sync(gate: Gate, control: Control, ended: Ended, policy: Policy) -> Non
     _steer_sync(gate, control)
     if gate.aborting:
         drive_sync(gate, NOBODY, request_abort(gate, gate.aborting))
+        end_family(gate)
         still_gate(gate)
         drive_sync(gate, NOBODY, late_returns(gate))
     try:

@@ -12,7 +12,7 @@ from clew.errors import ClewError, Refused
 from clew.runtime.control import POLL_S, Control, handlers, wake
 from clew.runtime.deeds import request_abort
 from clew.runtime.drivers import drive_async
-from clew.runtime.ending import Ended, Policy, end_amid, end_sayings, late_returns, still_gate
+from clew.runtime.ending import Ended, Policy, end_amid, end_family, end_sayings, late_returns, still_gate
 from clew.runtime.gate import Gate
 from clew.runtime.live import NOBODY, LegEnd, Park, ended_leg, leave, live_sync, opened, settled, take_in, too_much
 from clew.runtime.orders import Orders
@@ -211,7 +211,12 @@ async def _take_leave(gate: Gate, task: "asyncio.Future[Any]") -> tuple[Ended, B
 async def _still_async(gate: Gate) -> BaseException | None:
     """`aborting` on disk, then all that the run still does is ended or named."""
     _, met = await drive_async(gate, NOBODY, request_abort(gate, gate.aborting))
-    ending = in_own_thread(lambda: still_gate(gate), "abort")
+
+    def end() -> None:
+        end_family(gate)
+        still_gate(gate)
+
+    ending = in_own_thread(end, "abort")
     met = await through(ending) or met
     ending.result()
     _, struck = await drive_async(gate, NOBODY, late_returns(gate))

@@ -16,6 +16,7 @@ from clew.core.budget import (
     Spent,
     exceeded,
 )
+from clew.core.carving import unanswered
 from clew.core.compose import Close, Saying
 from clew.core.ids import step_id
 from clew.core.needs import Closing
@@ -29,6 +30,8 @@ from clew.stores.base import BlobStore, Processes, RunStore
 
 class Meter(Admission):
     """A door that knows the run's limits. What was started in this leg is counted here, before it is on disk.
+
+    `lent`: what the run's children have used or may use, counted beside its own; None while it has no children.
 
     Source:
         DESIGN §6, Limits.
@@ -45,9 +48,11 @@ class Meter(Admission):
         self._spent = {
             "toolCalls": metrics.tool_calls,
             "turns": metrics.turns,
-            "steps": metrics.steps_started,
+            "steps": metrics.steps_started + unanswered(journal.state),
             "retries": metrics.retries,
         }
+        self.lent: Spent | None = None
+        self.counting = self._admitting
 
     def spend(self, adds: Collection[str]) -> Exceeded | None:
         """Count a start, unless a limit is reached: then the first one found, for good. Threads ask as well."""
@@ -63,6 +68,11 @@ class Meter(Admission):
             return self.limit
 
     def _so_far(self) -> Spent:
+        own = self.own_spent()
+        return own if self.lent is None else own.plus(self.lent)
+
+    def own_spent(self) -> Spent:
+        """What the run itself has used of each limit, as it stands in this very moment."""
         state = self.journal.state
         metrics, counted = state.metrics, self._spent
         return Spent(
@@ -97,7 +107,7 @@ class Meter(Admission):
         self._begin(TURN_AGAIN if again else NEW_TURN)
 
     def begin_step(self) -> None:
-        """Count a named step or a check, or refuse it by closing the gate.
+        """Count a named step, a check or a delegation, or refuse it by closing the gate.
 
         Raises:
             Stop: a limit is reached.

@@ -13,6 +13,7 @@ from clew.core.canon import fingerprint, fingerprint_text
 from clew.core.compose import OPERATION_ID, Saying
 from clew.core.jsonable import to_json
 from clew.core.outcome import outcome_now
+from clew.core.records import Payload
 from clew.core.redact import Redactor
 from clew.core.resume import Facts, ResumePlan, prepare_run_resume, with_approver
 from clew.core.state import RunState
@@ -21,10 +22,12 @@ from clew.runtime.clock import Clock
 from clew.runtime.ending import publish
 from clew.runtime.extensions import Extension
 from clew.runtime.gate import Gate
+from clew.runtime.heirs import check_inherited
 from clew.runtime.journal import Journal
 from clew.runtime.keybook import KeyBook
 from clew.runtime.keys import Keys
 from clew.runtime.living import alive
+from clew.runtime.orphans import not_ended
 from clew.runtime.reader import unreadable_blobs
 from clew.runtime.recovery import (
     Reopened,
@@ -80,8 +83,10 @@ def as_recorded(agent: Agent, prompt: Any) -> Any:
     return Redactor(agent.secrets).answer(to_json(prompt, at="input"))
 
 
-def start_run(place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budget: RunBudget) -> Opening:
-    """Begin a run: born with its first append, the gate open.
+def start_run(
+    place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budget: RunBudget, parent: Payload | None = None
+) -> Opening:
+    """Begin a run: born with its first append, the gate open; a child with the member `parent` in its start.
 
     Raises:
         Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
@@ -102,6 +107,7 @@ def start_run(place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budge
         "tools": sorted(agent.tools),
         "codeDigest": code_digest(agent),
         "limits": budget.as_json(),
+        **({} if parent is None else {"parent": parent}),
     }
     journal = give_birth(place.store, place.clock, run_id, start)
     return Opening(journal.state, _gate(place, journal, agent, budget))
@@ -180,6 +186,8 @@ def plan_of(place: HomeParts, state: RunState, agent: Agent | None, wanted: Want
     """
     if unfinished_business(state):
         return None
+    if agent is not None:
+        check_inherited(state, agent)
     config = None if agent is None else agent.fingerprint()
     plan = prepare_run_resume(state, config, facts_now(place, state, agent, wanted))
     made = wanted.plan
@@ -205,7 +213,7 @@ def begin_mended(
         return opened.begin(then=then, **how)
     journal = opened.begin(**how)
     try:
-        alive = still(place.processes, journal.state, Redactor(secrets))
+        alive = still(place.processes, journal.state, Redactor(secrets)) | not_ended(place.store, journal.state)
         journal.append([*unspoken(journal.state), *fail_sayings("aborted", alive)])
     except BaseException:
         end_leg(journal)

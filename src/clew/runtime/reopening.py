@@ -6,7 +6,9 @@ from clew.core.calls import CallState
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability
 from clew.core.compose import Close, Move, Saying
+from clew.core.delegation import UNDER_WAY, DelegationState, orphaned, unjoined
 from clew.core.outcome import Outcome
+from clew.core.records import Draft
 from clew.core.resume import ResumePlan
 from clew.core.state import RunState
 from clew.runtime.drivers import Walking
@@ -23,11 +25,19 @@ def reopening(state: RunState, plan: ResumePlan | None) -> list[Saying]:
 
     A run that is waiting is paused; one with probes to ask stays paused until they have answered.
     """
+    orphans = [Draft("delegation", orphaned(state.run_id, child)) for child in _under_way(state)]
     business = unfinished_business(state)
     if business:
-        return business
-    if plan is None:
-        return []
+        return [*orphans, *business]
+    return [] if plan is None else [*orphans, *_by_plan(state, plan)]
+
+
+def _under_way(state: RunState) -> list[DelegationState]:
+    """Children that were not known to have stopped; a run that has ended takes no more facts of them."""
+    return [child for child in state.delegations.values() if child.status in UNDER_WAY and not state.ended]
+
+
+def _by_plan(state: RunState, plan: ResumePlan) -> list[Saying]:
     if plan.given_up:
         return fail_sayings("effect_given_up")
     interrupted: list[Saying] = []
@@ -58,6 +68,9 @@ def _waiting(reason: str, plan: ResumePlan) -> Outcome:
 def _crash_loop(state: RunState) -> bool:
     """Did the last legs all die without a new answer?"""
     last = state.legs[-CRASHES:]
+    if unjoined(state.delegations):
+        # What a child comes to is told by its own journal, which has this rule too.
+        return False
     return len(last) == CRASHES and all(not leg.closed and leg.answers == state.answers for leg in last)
 
 

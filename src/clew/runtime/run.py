@@ -5,119 +5,26 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from clew.core.budget import RunBudget
 from clew.core.evaluation import Check
-from clew.core.events import Event, step_output, turn_end
-from clew.core.ids import check_name
+from clew.core.events import Event, turn_end
 from clew.core.jsonable import record_result
-from clew.errors import UsageError
 from clew.runtime import recording
 from clew.runtime.bodies import blocking
-from clew.runtime.clock import now_text, random_float, random_uuid
 from clew.runtime.drivers import pass_async, pass_sync
 from clew.runtime.evaluating import admit_check, check_events, found_by, raised_in
-from clew.runtime.gate import Gate
+from clew.runtime.face import Face, returns
+from clew.runtime.nursery import Wish
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, in_own_thread, through
 from clew.runtime.siblings import Group, SyncGroup
-from clew.runtime.steering import Steering, texts
-from clew.runtime.tickets import Ticket, restored
-from clew.runtime.tools import RESERVED
+from clew.runtime.steering import texts
+from clew.runtime.tickets import restored
+from clew.runtime.tools import as_agent
 from clew.runtime.turns import Turn, admit_turn, answer_events, heard, step_events
 
 
-class _Recorded:
-    """What both faces have: who the run is, and values that are recorded so that a replay sees them again."""
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
-        self._steering = Steering(gate)
-
-    @property
-    def run_id(self) -> str:
-        """The run's id."""
-        return self._gate.journal.state.run_id
-
-    @property
-    def workspace(self) -> str:
-        """The folder that workspace tools may touch."""
-        return self._gate.workspace.root
-
-    @property
-    def config_fingerprint(self) -> str:
-        """SHA-256 of what the agent's author declared when the run began, 64 hex digits."""
-        return str(self._gate.journal.state.start["configFingerprint"])
-
-    @property
-    def stopping(self) -> str:
-        """Why nothing starts any more: a reason, `aborted`, or empty while things may start."""
-        return recording.stopping(self._gate)
-
-    def recorded(self, kind: str) -> dict[str, Any] | None:
-        """The payload of the last record of a kind (`loop`), of this leg or an earlier one; None without one."""
-        return recording.recorded(self._gate, kind)
-
-    def pause(self, reason: str, message: str = "") -> None:
-        """Pause the run for a reason of the agent's own, a code in snake_case; raises `Stop`, which is to pass."""
-        recording.pause(self._gate, reason, message)
-
-    def now(self) -> str:
-        """The time, ISO-8601 UTC; the same again when the agent is replayed."""
-        return str(self._value("now", lambda: now_text(self._gate.journal.clock)))
-
-    def random(self) -> float:
-        """A number in [0, 1); the same again when the agent is replayed."""
-        return float(self._value("random", lambda: random_float(self._gate.journal.clock)))
-
-    def uuid(self) -> str:
-        """A version 4 UUID; the same again when the agent is replayed."""
-        return str(self._value("uuid", lambda: random_uuid(self._gate.journal.clock)))
-
-    def _value(self, name: str, make: Callable[[], Any]) -> Any:
-        gate = self._gate
-        gate.check_open()
-        step = gate.next_in_leg(here(self.run_id).path, name)
-        recorded = gate.journal.state.steps.get(step)
-        if recorded is not None:
-            return gate.read_answer(recorded).value
-        value = make()
-        # It rides in front of the next append: nothing durable can rest on it before.
-        gate.journal.riders.append(step_output(step, f'"{value}"' if isinstance(value, str) else repr(value)))
-        return value
-
-    def _admit(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, proposed: bool = False) -> Ticket:
-        return self._gate.admit(tool, args, kwargs, here(self.run_id), proposed=proposed)
-
-    def _path(self) -> str:
-        """The step around the code that runs now; a turn may be asked from a thread that carries none."""
-        place = HERE.get()
-        return place.path if place is not None and place.run_id == self.run_id else ""
-
-    def _step_id(self, name: str) -> str:
-        check_name(name, "step")
-        if name in RESERVED or name in self._gate.tools:
-            raise UsageError(
-                f"a step cannot be called {name!r}",
-                code="invalid_step_name",
-                next="Choose a name that is neither a tool's nor one of clew's own.",
-                name=name,
-            )
-        self._gate.check_going()
-        return self._gate.next_in_leg(here(self.run_id).path, name)
-
-    def _replayed_step(self, step: str, work: Callable[..., Any]) -> tuple[bool, Any]:
-        recorded = self._gate.journal.state.steps.get(step)
-        if recorded is None:
-            self._gate.begin_step()
-            return False, None
-        return True, restored(self._gate.read_answer(recorded).value, _returns(work))
-
-
-def _returns(work: Callable[..., Any]) -> Any:
-    annotation = inspect.get_annotations(work, eval_str=False).get("return", Any) if inspect.isroutine(work) else Any
-    return Any if isinstance(annotation, str) or annotation is None else annotation
-
-
-class Run(_Recorded):
+class Run(Face):
     """A run as an async agent sees it. Lives for one leg; on resume the agent gets a new one and begins anew."""
 
     async def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +74,7 @@ class Run(_Recorded):
             HERE.reset(token)
         answer = self._gate.redactor.answer(told)
         await self._write(lambda: step_events(self._gate, step, answer))
-        return restored(answer, _returns(work))
+        return restored(answer, returns(work))
 
     async def check(self, name: str, look: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Check:
         """Check the work: `look(*args, **kwargs)`, async or plain, only looks; it returns a bool or a `clew.Check`.
@@ -240,6 +147,35 @@ class Run(_Recorded):
             self._steering.nothing(step)
         return texts(waiting)
 
+    async def child(
+        self, agent: Any, input: Any = None, *, name: str | None = None, budget: RunBudget | None = None,
+        run_id: str | None = None, timeout_s: float | None = None,
+    ) -> Any:  # fmt: skip
+        """Let another agent do a part as a run of its own, in the same home, and wait for its output.
+
+        Args:
+            agent: As for `home.run`; the policy of this run's agent is asked for its calls as well.
+            input: What it is asked; JSON.
+            name: Of the step that waits for it; `child` when left out.
+            budget: Its limits; never more than this run has left, which it is taken from.
+            run_id: An id of yours; made from this run and the step when left out, so that a replay finds it again.
+            timeout_s: Seconds to wait before it is aborted.
+
+        Returns:
+            Its output, as recorded. The same on every replay.
+
+        Raises:
+            ToolError: it failed or was aborted. Stop: it waits, and this run with it.
+            Refused: `delegation_conflict`, `child_run_concurrency_limit`, `child_run_depth_limit`,
+                `child_run_total_limit`, `child_run_identity_mismatch`; nothing was started.
+        """
+        await self._breathe()
+        found = as_agent(agent)
+        told = await self._nursery.raise_async(
+            self._step_id(name or "child"), Wish(found, input, budget, run_id, timeout_s)
+        )  # fmt: skip
+        return restored(told, returns(found.body))
+
     async def _write(self, make: Callable[[], list[Event]]) -> None:
         """Append what is made off the loop. A cancellation is delivered when it is durable.
 
@@ -270,7 +206,7 @@ async def _asked(ask: Callable[[Any], Any], request: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-class SyncRun(_Recorded):
+class SyncRun(Face):
     """A run as a plain agent sees it; everything blocks the calling thread. As `Run` otherwise."""
 
     def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -297,7 +233,7 @@ class SyncRun(_Recorded):
             HERE.reset(token)
         answer = self._gate.redactor.answer(told)
         self._write(lambda: step_events(self._gate, step, answer))
-        return restored(answer, _returns(work))
+        return restored(answer, returns(work))
 
     def check(self, name: str, look: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Check:
         """Check the work; as `Run.check`."""
@@ -354,6 +290,18 @@ class SyncRun(_Recorded):
         else:
             self._steering.nothing(step)
         return texts(waiting)
+
+    def child(
+        self, agent: Any, input: Any = None, *, name: str | None = None, budget: RunBudget | None = None,
+        run_id: str | None = None, timeout_s: float | None = None,
+    ) -> Any:  # fmt: skip
+        """Let another agent do a part as a run of its own; as `Run.child`."""
+        self._gate.poll()
+        found = as_agent(agent)
+        told = self._nursery.raise_sync(
+            self._step_id(name or "child"), Wish(found, input, budget, run_id, timeout_s)
+        )  # fmt: skip
+        return restored(told, returns(found.body))
 
     def _write(self, make: Callable[[], list[Event]]) -> None:
         with self._gate.flight():

@@ -163,7 +163,12 @@ def as_tool(given: Any) -> Tool:
 
 
 class Agent:
-    """A function that runs with a `Run`, the tools it may call, and what its author declared."""
+    """A function that runs with a `Run`, the tools it may call, and what its author declared.
+
+    `inherited`: policies of those who delegated to it, the farthest ancestor's first; asked beside its own.
+    """
+
+    inherited: tuple[Policy, ...] = ()
 
     def __init__(
         self, body: Body, *, tools: Sequence[Any] = (), name: str | None = None,

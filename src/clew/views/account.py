@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from clew.views.advice import reason_text
 from clew.views.approvals import decision_lines
 from clew.views.effects import call_text, standing
 from clew.views.measures import check_lines, limits_text, usage_text
@@ -35,6 +36,8 @@ def account_lines(snapshot: Facts, start: Facts, effects: Iterable[Facts], place
             ("approval" if not number else "", text)
             for number, text in enumerate(decision_lines(snapshot.get("approvals") or (), when))
         ),
+        *(("children" if not number else "", text) for number, text in enumerate(_children(snapshot))),
+        *([("parent", _parent(snapshot["parent"]))] if "parent" in snapshot else []),
         ("journal", f"{place} ({_integrity(snapshot['integrity'])})"),
     ]
     limits = limits_text(snapshot.get("limits") or {})
@@ -98,6 +101,24 @@ def _receipts(found: Sequence[Facts]) -> str:
     said += [f"{sum(each['count'] for each in some)} {word}" for word, some in sorts.items() if some]
     errors = [one_line(str(receipt["error"]), 300) for receipt in found if receipt.get("error")]
     return ", ".join(said) + (f"; last error: {errors[-1]}" if errors else "")
+
+
+def _children(snapshot: Facts) -> list[str]:
+    """Each child on a line: the step that waits for it, its run, and how it stands as the parent's journal knows it."""
+    return [
+        one_line(f"{child['stepId']}  {child['runId']} ({child['agent']}): {_standing(child)}", 300)
+        for child in snapshot.get("children") or []
+    ]
+
+
+def _standing(child: Facts) -> str:
+    told = child["outcome"] if child["status"] in ("joined", "terminal") else str(child["status"]).replace("_", " ")
+    reason = child.get("reason")
+    return f"{told}, {reason_text(reason)}" if reason and reason != told else str(told)
+
+
+def _parent(parent: Facts) -> str:
+    return one_line(f"{parent.get('runId')}, step {parent.get('stepId')}; it takes this run along", 300)
 
 
 def _sort(effect: Facts) -> str:

@@ -76,6 +76,16 @@ REASONS: Final = {
     "interrupted": Advice("by Ctrl-C", _RESUME),
     "terminated": Advice("by SIGTERM", _RESUME),
     "process_interrupted": Advice("its process was interrupted", _RESUME),
+    "child_paused": Advice("a child run waits", _RESUME),
+    "child_held": Advice("a child run is held by another process", _RESUME),
+    "child_run_unavailable": Advice("a child run cannot go on", "clew show {run}  names it and says why"),
+    "child_run_not_quiescent": Advice(
+        "a child run was told to end and did not", "see that it ends (clew ls), then clew resume {run}"
+    ),
+    "delegation_conflict": Advice(
+        "the agent did not delegate again what is recorded",
+        "make it ask for the same child again, then clew resume {run}",
+    ),
     "effect_given_up": Advice("an effect was given up", ""),
     "aborted": Advice("it was aborted", ""),
 }
@@ -109,6 +119,7 @@ WHY: Final = {
     "approval_tool_missing": "the agent does not offer this tool; declare it, @clew.agent(tools=[…])",
     "process_alive": "a process of it still lives",
     "effect_given_up": "given up",
+    "child_unfinished": "a child run that the agent did not hear the end of",
 }
 
 
@@ -144,12 +155,30 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
     if asked:
         return asked
     reason = str(row.get("reason", ""))
+    child = row.get("child")
+    if shown == "paused" and reason == "child_paused" and child:
+        return _through_the_child(child, run)
     settled = reason in ("unknown_effect", "committed_effect_pending", "result_not_kept")
     dimension = limit_reached(row) if shown == "paused" and reason == "budget_exceeded" else ""
     if dimension:
         return [f"clew resume {run} {FLAGS[dimension]}"]
     known = None if shown == "interrupted" or settled else REASONS.get(reason)
     return [(known.next if known is not None else _RESUME).format(run=run)]
+
+
+def _through_the_child(child: Mapping[str, Any], run: str) -> list[str]:
+    """First what the child waits for, as its own reason asks; its parent takes it along then."""
+    name, reason = str(child.get("runId")), str(child.get("reason"))
+    again = f"clew resume {run}"
+    if reason == "approval_required":
+        decide = [f"clew {word} {name} --by … --reason …" for word in ("approve", "deny")]
+        return [*decide, f"{again}  once that is done"]
+    dimension = limit_reached(child) if reason == "budget_exceeded" else ""
+    known = REASONS.get(reason)
+    first = (known.next if known is not None else _RESUME).format(run=name)
+    if dimension:
+        first = f"clew resume {name} {FLAGS[dimension]}"
+    return [again] if first == _RESUME.format(run=name) else [first, f"{again}  once that is done"]
 
 
 def wanted_steps(row: Mapping[str, Any], run: str) -> list[str]:

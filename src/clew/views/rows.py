@@ -46,6 +46,7 @@ def block(row: Row, run: str, when: When, widths: tuple[int, int] = (0, 0)) -> l
         widths: Of the columns for state and id.
     """
     asked = one_line(str(row.get("input", "")), 60)
+    asked = " ".join(part for part in (asked, f"(child of {row['parent']})" if row.get("parent") else "") if part)
     state, run_id = label(row).ljust(widths[0]), str(row["runId"]).ljust(widths[1])
     head = "  ".join(part for part in (state, run_id, asked) if part)
     lines = [f"{head}   {standing(row, when)}".rstrip()]

@@ -56,8 +56,9 @@ def line_of(record: Record) -> Line:
     if record.kind == "event":
         return _event_line(record)
     text, more = _KINDS.get(record.kind, _unknown_kind)(record)
-    main = record.kind in ("start", "resume", "loop")
-    return _line(record, "", text, more, main=main)
+    main = record.kind in ("start", "resume", "loop", "delegation")
+    step = _member(record.payload, "delegationId").partition(":")[2] if record.kind == "delegation" else ""
+    return _line(record, step, text, more, main=main)
 
 
 def _line(record: Record, step: str, text: str, more: Sequence[str] = (), *, main: bool) -> Line:
@@ -172,6 +173,22 @@ def _error_of(outcome: Any) -> list[str]:
     return [one_line(message, 500)] if message else []
 
 
+_CHILDREN: Final = {
+    "delegation_recorded": "is delegated to", "child_created": "is born", "child_running": "is running",
+    "child_cancel_requested": "is told to end", "child_paused": "is paused", "child_terminal": "has ended",
+    "child_orphaned": "was left behind", "parent_joined": "is joined",
+}  # fmt: skip
+
+
+def _delegation(record: Record) -> tuple[str, list[str]]:
+    said = record.payload
+    kind, why = str(said.get("type")), _member(said, "reason")
+    outcome = _member(said.get("result"), "outcome") if kind == "child_terminal" else ""
+    told = ", ".join(part for part in (outcome, reason_text(why) if why not in ("", outcome) else "") if part)
+    text = f"child {said.get('childRunId')} {_CHILDREN.get(kind, kind)}"
+    return f"{text}: {told}" if told else text, []
+
+
 def _unknown_kind(record: Record) -> tuple[str, list[str]]:
     return record.kind, []
 
@@ -183,6 +200,7 @@ _KINDS: Final[dict[str, Callable[[Record], tuple[str, list[str]]]]] = {
     "loop": _loop,
     "pause": _pause,
     "finish": _finish,
+    "delegation": _delegation,
 }
 
 # Events.

@@ -22,7 +22,7 @@ from clew.runtime.siblings import Group, SyncGroup
 from clew.runtime.steering import Steering, texts
 from clew.runtime.tickets import Ticket, restored
 from clew.runtime.tools import RESERVED
-from clew.runtime.turns import Turn, admit_turn, answer_events, heard, step_events
+from clew.runtime.turns import Turn, admit_turn, answer_events, has_begun, heard, step_events
 
 
 class _Recorded:
@@ -217,12 +217,13 @@ class Run(_Recorded):
             return ticket.replay.value
         if gate.extensions is not None:
             await gate.extensions.before_model_on_loop(ticket.turn_id, ticket.fingerprint, request)
-        await self._write(lambda: [ticket.start()])
         try:
+            await self._write(lambda: [ticket.start()])
             turn = heard(gate, await _asked(ask, request))
         except BaseException:
-            with gate.flight():
-                await gate.journal.append_from_loop([turn_end(ticket.turn_id, None)])
+            if has_begun(gate, ticket):
+                with gate.flight():
+                    await gate.journal.append_from_loop([turn_end(ticket.turn_id, None)])
             raise
         await self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
@@ -333,11 +334,12 @@ class SyncRun(_Recorded):
             return ticket.replay.value
         if gate.extensions is not None:
             gate.extensions.before_model(ticket.turn_id, ticket.fingerprint, request)
-        self._write(lambda: [ticket.start()])
         try:
+            self._write(lambda: [ticket.start()])
             turn: Turn = heard(gate, blocking(ask(request)))
         except BaseException:
-            self._write(lambda: [turn_end(ticket.turn_id, None)])
+            if has_begun(gate, ticket):
+                self._write(lambda: [turn_end(ticket.turn_id, None)])
             raise
         self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output

@@ -1,0 +1,245 @@
+"""What happens where themes meet: approvals, limits, keys, aborts, checks and extensions of one run at one moment."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import clew
+from clew.core.folding import fold
+from clew.core.records import Batch
+from clew.stores.base import Command
+from clew.stores.memory import MemoryRunStore
+from tests.runtime.keyed import Firm
+
+RUN = "r1"
+WHO: dict[str, Any] = {"by": "ann", "reason": "looked"}
+
+
+def sound(firm: Firm) -> None:
+    """Every run of the home is read again without a finding, by both readers."""
+    home = firm.home()
+    for run_id in firm.memory.ids():
+        assert [] == home.verify(run_id, deep=True)["findings"]
+        fold(firm.memory.read(run_id), run_id)
+
+
+# A deed whose append is queued behind the one that puts `aborting` on the disk.
+
+
+class Slow(MemoryRunStore):
+    """A store whose append of an abort lasts until the agent has done what it does meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def open(self, run_id: str, **how: Any) -> Any:
+        return SlowWriter(self, super().open(run_id, **how))
+
+    def create(self, run_id: str, batch: Batch, **how: Any) -> Any:
+        return SlowWriter(self, super().create(run_id, batch, **how))
+
+
+class SlowWriter:
+    def __init__(self, store: Slow, writer: Any) -> None:
+        self._store = store
+        self._writer = writer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    def append(self, batch: Batch, *, starts_effect: bool = False) -> int:
+        if any(record.kind == "operation" and record.payload["to"] == "aborting" for record in batch.records):
+            assert self._store.loop is not None
+            self._store.loop.call_soon_threadsafe(self._store.meanwhile)
+            for _ in range(50):
+                turned = threading.Event()
+                self._store.loop.call_soon_threadsafe(turned.set)
+                turned.wait(10)
+        return int(self._writer.append(batch, starts_effect=starts_effect))
+
+
+async def _denied(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    await run.propose(pay, "1")
+
+
+async def _asked(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    await go.wait()
+    await run.propose(pay, "1")
+
+
+async def _called(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    await go.wait()
+    await run.call(pay, "1")
+
+
+async def _turned(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    async def model(request: Any) -> Any:
+        await go.wait()
+        return clew.Turn("said", usage=clew.Usage(input_tokens=3, output_tokens=4))
+
+    await run.turn(model, {"ask": 1})
+
+
+async def _turn_begun(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    async def model(request: Any) -> Any:
+        return "said"
+
+    await go.wait()
+    await run.turn(model, {"ask": 1})
+
+
+async def _checked(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    async def look() -> bool:
+        await go.wait()
+        return True
+
+    await run.check("the books", look)
+
+
+async def _stepped(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    await run.step("plan", go.wait)
+
+
+async def _recorded(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    await go.wait()
+    await run.record("loop", {"status": "planning", "iteration": 1})
+
+
+async def _steered(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    await go.wait()
+    await run.steering()
+
+
+async def _valued(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    await go.wait()
+    run.now()
+    await run.steering()
+
+
+async def _ended(run: clew.Run, pay: clew.Tool, go: asyncio.Event) -> None:
+    await go.wait()
+
+
+DEEDS = [
+    _denied, _asked, _called, _turned, _turn_begun, _checked, _stepped, _recorded, _steered, _valued, _ended,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("as_answer", [False, True], ids=["no", "no as answer"])
+@pytest.mark.parametrize("deed", DEEDS, ids=[deed.__name__[1:] for deed in DEEDS])
+def test_what_is_said_while_an_abort_reaches_the_disk_comes_too_late_and_hurts_nothing(
+    deed: Any, as_answer: bool
+) -> None:
+    """#95 to #99: an abort that meets a person's no, a question or a text ends the run as aborted, not as broken."""
+    firm, store = Firm(), Slow()
+    firm.memory = store
+    pay = firm.tool("async")
+    go = asyncio.Event()
+    home = firm.home()
+
+    def aborted() -> None:
+        store.post(Command(1, "steer-1", RUN, "steer", "ann", "looked", {"text": "hurry"}))
+        store.post(Command(1, "stop-1", RUN, "abort", "ann", "looked", {}))
+
+    async def agent(run: clew.Run, prompt: Any) -> Any:
+        aborted()
+        await deed(run, pay, go)
+
+    async def approver(request: clew.ApprovalRequest) -> Any:
+        await go.wait()
+        return clew.Reject("ann", "too much", as_answer)
+
+    async def go_on() -> Any:
+        store.loop, store.meanwhile = asyncio.get_running_loop(), go.set
+        return await home.run(clew.Agent(agent, name="agent", tools=[pay]), None, run_id=RUN, approver=approver)
+
+    result = asyncio.run(go_on())
+
+    assert ("failed", "aborted", []) == (result.operation.state, result.reason, firm.paid)
+    sound(firm)
+
+
+# A person's word and a business key.
+
+
+def proposer(tool: clew.Tool, *orders: str) -> clew.Agent:
+    """A plain agent that proposes each order as a model does, and goes on when it is refused one."""
+
+    def agent(run: clew.SyncRun, prompt: Any) -> Any:
+        told = []
+        for order in orders or ("1042",):
+            try:
+                told.append(run.propose(tool, order))
+            except clew.ToolError as fault:
+                told.append(type(fault).__name__)
+        return told
+
+    return clew.Agent(agent, name="agent", tools=[tool])
+
+
+def propose(firm: Firm, run_id: str, tool: clew.Tool, *orders: str, **how: Any) -> clew.RunResult:
+    return firm.home().run_sync(proposer(tool, *orders), None, run_id=run_id, signals=False, **how)
+
+
+def go_on(firm: Firm, run_id: str, tool: clew.Tool, *orders: str, **how: Any) -> clew.RunResult:
+    return firm.home().resume_sync(run_id, proposer(tool, *orders), signals=False, **how)
+
+
+def yes(request: clew.ApprovalRequest) -> Any:
+    return clew.Approve("ann", "looked")
+
+
+def deny_by_inbox(firm: Firm, tool: clew.Tool) -> None:
+    """The no reaches the run while its approver is asked."""
+
+    def approver(request: clew.ApprovalRequest) -> Any:
+        told = {"approval": request.approval_id, "asAnswer": False}
+        firm.memory.post(Command(1, "no-1", RUN, "deny", "ann", "too much", told))
+        firm.clock.advance(1)
+        while not request.over():
+            threading.Event().wait(0.01)
+
+    propose(firm, RUN, tool, approver=approver)
+
+
+def deny_at_the_desk(firm: Firm, tool: clew.Tool) -> None:
+    """The no is said while nobody runs the run."""
+    propose(firm, RUN, tool)
+    firm.home().deny(RUN, **WHO)
+
+
+def deny_when_asked(firm: Firm, tool: clew.Tool) -> None:
+    """The no is the approver's."""
+    propose(firm, RUN, tool, approver=lambda request: clew.Reject("ann", "too much"))
+
+
+@pytest.mark.parametrize("deny", [deny_by_inbox, deny_at_the_desk, deny_when_asked])
+def test_a_call_that_was_denied_once_takes_its_key_when_it_is_allowed_after_all(deny: Any) -> None:
+    """One execution a business key: a no must not make a call forget what it is for."""
+    firm = Firm()
+    deny(firm, firm.tool())
+    firm.run("r2", firm.tool())
+    result = go_on(firm, RUN, firm.tool(), approver=yes)
+
+    assert ([("r2", "1042")], ["KeyHeld"]) == (firm.paid, result.output)
+    sound(firm)
+
+
+@pytest.mark.parametrize("deny", [deny_by_inbox, deny_at_the_desk, deny_when_asked])
+def test_a_call_that_was_denied_once_is_found_by_its_key_when_it_has_happened(deny: Any) -> None:
+    """Who looks for the key must find the run that paid, also in an index that was built anew."""
+    firm = Firm()
+    deny(firm, firm.tool())
+    go_on(firm, RUN, firm.tool(), approver=yes)
+    second = firm.run("r2", firm.tool())
+    firm.index.__init__()
+    firm.home().rebuild_keys()
+
+    assert ([(RUN, "1042")], [RUN]) == (firm.paid, [row["run"] for row in firm.home().find_key("1042")])
+    assert "key_held" == second.output[0]["refused"]
+    sound(firm)

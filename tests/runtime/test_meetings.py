@@ -10,9 +10,11 @@ import pytest
 import clew
 from clew.core.folding import fold
 from clew.core.records import Batch
+from clew.runtime.extensions import Extension
 from clew.stores.base import Command
 from clew.stores.memory import MemoryRunStore
 from tests.runtime.keyed import Firm
+from tests.runtime.scene import agent_of
 
 RUN = "r1"
 WHO: dict[str, Any] = {"by": "ann", "reason": "looked"}
@@ -242,4 +244,36 @@ def test_a_call_that_was_denied_once_is_found_by_its_key_when_it_has_happened(de
 
     assert ([(RUN, "1042")], [RUN]) == (firm.paid, [row["run"] for row in firm.home().find_key("1042")])
     assert "key_held" == second.output[0]["refused"]
+    sound(firm)
+
+
+# A permission that lapses on the way to its start.
+
+
+@pytest.mark.parametrize("way", ["plain", "async"])
+def test_a_permission_that_lapses_while_an_extension_is_asked_starts_nothing(way: str) -> None:
+    """A yes until two o'clock is no yes behind it; a resume asks anew, naming the one that lapsed."""
+    firm = Firm()
+    pay = firm.tool(way)
+    slow = Extension("slow", "1.0", before_tool=lambda payload: firm.clock.advance(100))
+    home = clew.Home(
+        ".clew", takeover="proven", store=firm.memory, blobs=firm.blobs, clock=firm.clock, keys=firm.index,
+        extensions=[slow], trusted={"slow": ()},
+    )  # fmt: skip
+    agent = agent_of(way, lambda run: (yield run.propose(pay, "1042")), pay)
+
+    def approver(request: clew.ApprovalRequest) -> Any:
+        return clew.Approve("ann", "looked", expires_in_s=10)
+
+    if way == "plain":
+        result = home.run_sync(agent, None, run_id=RUN, signals=False, approver=approver)
+    else:
+        result = asyncio.run(home.run(agent, None, run_id=RUN, approver=approver))
+
+    assert ("paused", "approval_required", 20, []) == (
+        result.operation.state, result.reason, result.exit_code, firm.paid,
+    )  # fmt: skip
+    sound(firm)
+    again = asyncio.run(firm.home().resume(RUN, agent, approver=yes))
+    assert ("completed", 1) == (again.operation.state, len(firm.paid))
     sound(firm)

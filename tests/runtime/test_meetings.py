@@ -10,6 +10,7 @@ import pytest
 import clew
 from clew.core.folding import fold
 from clew.core.records import Batch
+from clew.errors import ClewError
 from clew.runtime.extensions import Extension
 from clew.stores.base import Command
 from clew.stores.memory import MemoryRunStore
@@ -276,4 +277,185 @@ def test_a_permission_that_lapses_while_an_extension_is_asked_starts_nothing(way
     sound(firm)
     again = asyncio.run(firm.home().resume(RUN, agent, approver=yes))
     assert ("completed", 1) == (again.operation.state, len(firm.paid))
+    sound(firm)
+
+
+# Who has a key, when its run came to nothing.
+
+
+def aborted(firm: Firm) -> None:
+    propose(firm, RUN, firm.tool())
+    firm.home().approve(RUN, **WHO)
+    firm.home().abort(RUN, **WHO)
+
+
+def limited(firm: Firm) -> None:
+    propose(firm, RUN, firm.tool(), budget=clew.RunBudget(max_calls=0), approver=yes)
+
+
+def out_of_time(firm: Firm) -> None:
+    def slow(request: clew.ApprovalRequest) -> Any:
+        firm.clock.advance(100)
+        return clew.Approve("ann", "looked")
+
+    propose(firm, RUN, firm.tool(), budget=clew.RunBudget(run_timeout_s=50), approver=slow)
+
+
+def asked(firm: Firm) -> None:
+    propose(firm, RUN, firm.tool())
+
+
+def denied(firm: Firm) -> None:
+    deny_at_the_desk(firm, firm.tool())
+
+
+@pytest.mark.parametrize("ends", [aborted, limited, out_of_time, asked, denied])
+def test_a_run_that_never_started_a_call_never_had_its_key(ends: Any) -> None:
+    """A key is taken right before a start: whoever waits, is refused or runs out of something holds nobody up."""
+    firm = Firm()
+    ends(firm)
+    before = firm.index.mark() and firm.home().find_key("1042")
+    firm.run("r2", firm.tool())
+
+    assert (False, [("r2", "1042")], ["r2"]) == (
+        bool(before), firm.paid, [row["run"] for row in firm.home().find_key("1042")],
+    )  # fmt: skip
+    sound(firm)
+
+
+def test_an_aborted_run_keeps_the_key_of_what_it_had_started() -> None:
+    """Nobody knows whether it happened, and after an abort nobody will: another run must not pay beside it."""
+    firm = Firm()
+
+    def lose() -> None:
+        raise ConnectionError("the line is dead")
+
+    propose(firm, RUN, firm.tool(then=lose), approver=yes)
+    firm.home().abort(RUN, **WHO)
+    second = firm.run("r2", firm.tool())
+
+    assert ("key_held", 1) == (second.output[0]["refused"], len(firm.paid))
+    sound(firm)
+
+
+# Time and limits beside a person.
+
+
+def test_the_time_in_which_a_person_was_asked_counts_and_their_yes_is_kept() -> None:
+    """The leg was running; what was allowed in it starts under a new limit without being asked for again."""
+    firm = Firm()
+    out_of_time(firm)
+    first = firm.home().result(RUN)
+    result = go_on(firm, RUN, firm.tool(), budget=clew.RunBudget(run_timeout_s=150))
+
+    assert ("run_timeout", "completed", 1) == (first.reason, result.operation.state, len(firm.paid))
+    sound(firm)
+
+
+def test_a_call_that_waited_for_a_person_is_counted_once() -> None:
+    """Asked in one leg, allowed in another, started in a third: one call of the one that it may have."""
+    firm, budget = Firm(), clew.RunBudget(max_calls=1)
+    propose(firm, RUN, firm.tool(), budget=budget)
+    go_on(firm, RUN, firm.tool(), budget=budget)
+    firm.home().approve(RUN, **WHO)
+    result = go_on(firm, RUN, firm.tool(), budget=budget)
+
+    assert ("completed", 1, 1) == (
+        result.operation.state, len(firm.paid), result.snapshot["metrics"]["toolCalls"],
+    )  # fmt: skip
+    sound(firm)
+
+
+# A word at the very end of a leg.
+
+
+@pytest.mark.parametrize(
+    ("word", "reason", "paid"), [("approve", "approval_required", 1), ("deny", "tool_approval_denied", 0)]
+)
+def test_a_word_that_comes_when_the_leg_is_ending_is_kept(word: str, reason: str, paid: int) -> None:
+    """The inbox is looked into once more before the last append; the sender was told, so a resume must know."""
+    firm = Firm()
+
+    def agent(run: clew.SyncRun, prompt: Any) -> Any:
+        try:
+            return run.propose(pay, "1042")
+        except clew.Stop:
+            firm.memory.post(Command(1, "word-1", RUN, word, "ann", "looked", {"approval": "a1"}))
+            raise
+
+    pay = firm.tool()
+    made = clew.Agent(agent, name="agent", tools=[pay])
+    first = firm.home().run_sync(made, None, run_id=RUN, signals=False)
+    answer = firm.memory.answered(RUN, "word-1")
+    firm.home().resume_sync(RUN, made, signals=False)
+
+    assert (reason, "applied", paid) == (first.reason, answer.status if answer else "", len(firm.paid))
+    sound(firm)
+
+
+# Behind an abort.
+
+
+@pytest.mark.parametrize("started", [False, True], ids=["asked", "lost"])
+def test_behind_an_abort_every_word_is_refused_and_changes_nothing(started: bool) -> None:
+    """#93: an aborted run never resumes; who comes too late is told so, and the journal stays as it is."""
+    firm = Firm()
+
+    def lose() -> None:
+        raise ConnectionError("the line is dead")
+
+    pay = firm.tool(then=lose)
+    propose(firm, RUN, pay, approver=yes if started else None)
+    home = firm.home()
+    home.abort(RUN, **WHO, control_id="stop-1")
+    before = firm.memory.raw(RUN)
+    said = {
+        "again": lambda: home.abort(RUN, **WHO, control_id="stop-2"),
+        "resume": lambda: go_on(firm, RUN, pay),
+        "approve": lambda: home.approve(RUN, **WHO),
+        "deny": lambda: home.deny(RUN, **WHO),
+        "steer": lambda: home.steer(RUN, "hurry", by="ann"),
+        "pause": lambda: home.pause(RUN, **WHO),
+    }
+    codes = {name: refused(deed) for name, deed in said.items()}
+
+    over = "run_already_finished"
+    assert {
+        "again": over, "resume": over, "approve": "nothing_to_approve", "deny": "nothing_to_approve", "steer": over,
+        "pause": "run_not_living",
+    } == codes  # fmt: skip
+    assert before == firm.memory.raw(RUN)
+    assert "duplicate" == home.abort(RUN, **WHO, control_id="stop-1")["status"]
+    sound(firm)
+
+
+def refused(deed: Callable[[], Any]) -> str:
+    with pytest.raises(ClewError) as caught:
+        deed()
+    return caught.value.code
+
+
+# A permission for what has no effect.
+
+
+def test_a_permission_for_what_has_no_effect_is_used_up_by_its_answer() -> None:
+    """It starts without a receipt; a second look is asked for anew, and a death before the answer asks for nothing."""
+    firm = Firm()
+    look = firm.tool(name="look", key=None, effect="none")
+
+    def policy(call: clew.Call) -> Any:
+        return clew.Ask("somebody looks at it")
+
+    def agent(run: clew.SyncRun, prompt: Any) -> Any:
+        return [run.call(look, "1042"), run.call(look, "1042")]
+
+    made = clew.Agent(agent, name="agent", tools=[look], policy=policy)
+    firm.home().run_sync(made, None, run_id=RUN, signals=False)
+    standings = []
+    for _ in range(2):
+        firm.home().approve(RUN, **WHO)
+        result = firm.home().resume_sync(RUN, made, signals=False)
+        standings.append([row["standing"] for row in result.waiting])
+
+    assert ([["pending"], []], "completed", 2) == (standings, result.operation.state, len(firm.paid))
     sound(firm)

@@ -34,6 +34,11 @@ def test_a_dead_run_reads_as_the_design_promises() -> None:
             row("paused", reason="pause_requested"),
             "PAUSED  k3f9x2-261129  settle orders.csv   on request (pause_requested), since 13:54",
         ),
+        (
+            row("paused", reason="approval_required"),
+            "PAUSED  k3f9x2-261129  settle orders.csv   "
+            + "nobody is waited for: the approval was decided, or lapsed (approval_required), since 13:54",
+        ),
         (row("paused"), "PAUSED  k3f9x2-261129  settle orders.csv   it is paused, since 13:54"),
         (
             row("failed", reason="aborted"),

@@ -19,7 +19,7 @@ from clew.runtime.gate import Gate
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, in_own_thread, through
 from clew.runtime.siblings import Group, SyncGroup
-from clew.runtime.steering import Steering, texts
+from clew.runtime.steering import Steering
 from clew.runtime.tickets import Ticket, restored
 from clew.runtime.tools import RESERVED
 from clew.runtime.turns import Turn, admit_turn, answer_events, has_begun, heard, step_events
@@ -234,12 +234,16 @@ class Run(_Recorded):
         step, recorded = self._steering.at_this_place()
         if recorded is not None:
             return recorded
-        waiting = self._steering.take()
-        if waiting:
-            await self._write(lambda: self._steering.events(step, waiting))
-        else:
+        waiting, told = self._steering.take()
+        if not told:
             self._steering.nothing(step)
-        return texts(waiting)
+            return []
+        try:
+            await self._write(lambda: self._steering.events(step, waiting, told))
+        except asyncio.CancelledError:
+            self._steering.give_back(told)
+            raise
+        return told
 
     async def _write(self, make: Callable[[], list[Event]]) -> None:
         """Append what is made off the loop. A cancellation is delivered when it is durable.
@@ -350,12 +354,12 @@ class SyncRun(_Recorded):
         step, recorded = self._steering.at_this_place()
         if recorded is not None:
             return recorded
-        waiting = self._steering.take()
-        if waiting:
-            self._write(lambda: self._steering.events(step, waiting))
-        else:
+        waiting, told = self._steering.take()
+        if not told:
             self._steering.nothing(step)
-        return texts(waiting)
+            return []
+        self._write(lambda: self._steering.events(step, waiting, told))
+        return told
 
     def _write(self, make: Callable[[], list[Event]]) -> None:
         with self._gate.flight():

@@ -23,7 +23,7 @@ class Town(Firm):
 
     def __init__(self) -> None:
         super().__init__()
-        self.memory = Mortal()
+        self.memory: Mortal = Mortal()
         self.extensions: list[Extension] = []
         self.keys_paid: list[tuple[str, str, str]] = []
 

@@ -13,6 +13,7 @@ from clew.core.records import Batch
 from clew.errors import ClewError
 from clew.runtime.extensions import Extension
 from clew.stores.base import Command
+from clew.stores.keys import MemoryKeyIndex
 from clew.stores.memory import MemoryRunStore
 from tests.runtime.keyed import Firm
 from tests.runtime.scene import agent_of
@@ -240,7 +241,7 @@ def test_a_call_that_was_denied_once_is_found_by_its_key_when_it_has_happened(de
     deny(firm, firm.tool())
     go_on(firm, RUN, firm.tool(), approver=yes)
     second = firm.run("r2", firm.tool())
-    firm.index.__init__()
+    firm.index = MemoryKeyIndex()
     firm.home().rebuild_keys()
 
     assert ([(RUN, "1042")], [RUN]) == (firm.paid, [row["run"] for row in firm.home().find_key("1042")])
@@ -451,11 +452,12 @@ def test_a_permission_for_what_has_no_effect_is_used_up_by_its_answer() -> None:
 
     made = clew.Agent(agent, name="agent", tools=[look], policy=policy)
     firm.home().run_sync(made, None, run_id=RUN, signals=False)
-    standings = []
-    for _ in range(2):
-        firm.home().approve(RUN, **WHO)
-        result = firm.home().resume_sync(RUN, made, signals=False)
-        standings.append([row["standing"] for row in result.waiting])
+    firm.home().approve(RUN, **WHO)
+    second = firm.home().resume_sync(RUN, made, signals=False)
+    firm.home().approve(RUN, **WHO)
+    third = firm.home().resume_sync(RUN, made, signals=False)
 
-    assert ([["pending"], []], "completed", 2) == (standings, result.operation.state, len(firm.paid))
+    assert (["pending"], "completed", 2) == (
+        [row["standing"] for row in second.waiting], third.operation.state, len(firm.paid),
+    )  # fmt: skip
     sound(firm)

@@ -324,7 +324,8 @@ def cancelled_as_it_begins(fault: Exception | None = None) -> tuple[Scene, Model
 
     def strike() -> None:
         turned = threading.Event()
-        tasks[0].get_loop().call_soon_threadsafe(lambda: (tasks[0].cancel(), turned.set()))
+        tasks[0].get_loop().call_soon_threadsafe(tasks[0].cancel)
+        tasks[0].get_loop().call_soon_threadsafe(turned.set)
         turned.wait(10)
 
     async def agent(run: clew.Run, prompt: Any) -> str:

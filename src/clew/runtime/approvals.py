@@ -71,8 +71,14 @@ class OneLeg(Protocol):
     closing: Any
     agent: Any
     poll: Callable[[], None]
-    close: Callable[[Closing], None]
-    check_open: Callable[[], None]
+
+    def close(self, closing: Closing) -> None:
+        """Nothing starts any more."""
+        ...
+
+    def check_open(self) -> None:
+        """Raise `Stop` once the gate has closed."""
+        ...
 
     def call_of(self, ticket: Ticket, attempt: int) -> Call:
         """The call as a policy sees it."""

@@ -46,6 +46,9 @@ from tests.histories import (
     started,
     told,
 )
+from tests.histories import (
+    refusal as refusal_of,
+)
 
 CALL = facts()
 LATER = BORN_MS + 3_600_000
@@ -155,6 +158,7 @@ def test_a_decision_names_who_why_and_when(said: Any, decision: str, expires: st
         ([], without(approval(CALL), "effect")),
         ([], without(approval(CALL), "capability")),
         ([], approval(CALL, expires_at="soon")),
+        ([], {**approval(CALL), "businessKey": {"sha256": "f" * 64}}),
         ([[approval(CALL)]], approval(CALL, "a2")),
         ([[approval(CALL)], [decided()]], approval(CALL, "a2")),
         ([[approval(CALL)], [decided()]], approval(CALL, "a2", replaces={"approvalId": "a9"})),
@@ -170,8 +174,8 @@ def test_a_decision_names_who_why_and_when(said: Any, decision: str, expires: st
         }),
     ],
     ids=[
-        "paused", "no risk", "no effect", "no capability", "no time", "waits", "allowed already", "gives up another",
-        "gives up nothing", "gives up a no", "open", "answered", "other arguments than recorded",
+        "paused", "no risk", "no effect", "no capability", "no time", "no key", "waits", "allowed already",
+        "gives up another", "gives up nothing", "gives up a no", "open", "answered", "other arguments than recorded",
         "other arguments than asked", "a step's id", "a turn's id",
     ],
 )  # fmt: skip
@@ -383,6 +387,30 @@ def test_an_ended_run_waits_for_nothing() -> None:
         len(approvals.waiting(scribe.state)),
         len(approvals.unused(scribe.state, BORN_MS)),
     )
+
+
+def test_a_permission_whose_call_has_another_answer_is_no_permission_to_start() -> None:
+    """An extension said no behind the person's yes, or another call had the business key: nothing is left to start."""
+    refused = [*proposed(CALL), events.effect_receipt(CALL, "not_started"), *refusal_of(CALL, "key_held")]
+    scribe = run([approval(CALL)], [decided()])
+    before = [asked.approval_id for asked in approvals.unused(scribe.state, BORN_MS)]
+    scribe.say(*refused)
+
+    assert (["a1"], [], "granted") == (before, approvals.unused(scribe.state, BORN_MS), standing(last(scribe), BORN_MS))
+
+
+def test_a_question_carries_the_business_key_of_its_call() -> None:
+    """A no records the call where no agent is asked for the key again; without it the key would be anybody's."""
+    key = {"sha256": "f" * 64, "text": "1042"}
+    keyed = facts()
+    keyed.business = key
+    scribe = run([approval(keyed)])
+    asked = last(scribe)
+
+    assert key == approval(keyed)["businessKey"]
+    assert (key, None) == (
+        approvals.facts_of_asked("r1", asked, key).business, approvals.facts_of_asked("r1", asked).business,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

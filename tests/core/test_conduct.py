@@ -62,6 +62,8 @@ def child(step: Any = "child-1") -> Draft:
 
 ENDED = events.turn_end("turn-1", None)
 RESULT = events.tool_result(PAY_1, is_error=False)
+KEYED = [{**proposed(PAY_1)[0], "businessKey": {"sha256": "f" * 64, "text": "1042"}}, proposed(PAY_1)[1]]
+BORROWED = {**told(PAY_1), "heldBy": {"run": "r2"}}
 LATE = review(PAY_1, "happened", result_recorded=True, result=None)
 
 LEGAL = {
@@ -91,6 +93,10 @@ LEGAL = {
     "not kept, settled": [
         *started(PAY_1), receipt("committed", persistence="failed"), review(PAY_1, "happened", result_recorded=True),
         told(PAY_1),
+    ],
+    "the answer of who has the key": [*KEYED, receipt("not_started"), BORROWED, RESULT],
+    "the answer of who took the key in between": [
+        *KEYED, receipt("started"), receipt("unknown"), review(PAY_1, "did_not_happen"), BORROWED, RESULT,
     ],
     "seen": [*proposed(LOOK_1), told(LOOK_1), events.tool_result(LOOK_1, is_error=False)],
     "a step": [answered("plan-1")],
@@ -197,6 +203,12 @@ BROKEN: dict[str, tuple[list[Any], tuple[str, str]]] = {
     "an answer of nothing": ([*proposed(PAY_1), told(PAY_1)], ("I-7", "pay-1")),
     "an answer of nothing that may be repeated": ([*proposed(LOOK_ONCE), told(LOOK_ONCE)], ("I-7", "once-1")),
     "a value of what was denied": ([*proposed(PAY_1), receipt("not_started"), told(PAY_1)], ("I-7", "pay-1")),
+    "another's answer without a key": ([*proposed(PAY_1), receipt("not_started"), BORROWED], ("I-7", "pay-1")),
+    "another's answer of what was started": ([*KEYED, receipt("started"), BORROWED], ("I-7", "pay-1")),
+    "another's answer of what was settled": (
+        [*KEYED, receipt("started"), receipt("unknown"), review(PAY_1, "happened"), BORROWED], ("I-7", "pay-1"),
+    ),
+    "an answer of nobody": ([*KEYED, receipt("not_started"), {**BORROWED, "heldBy": "r2"}], ("I-7", "pay-1")),
     "a value of what did not happen": ([*ATTEMPT_2, told(PAY_1)], ("I-7", "pay-1")),
     "an answer of what is unknown": ([*unknown(), told(PAY_1)], ("I-7", "pay-1")),
     "an answer of what was given up": ([*unknown(), review(PAY_1, "give_up"), NO], ("I-7", "pay-1")),

@@ -898,3 +898,12 @@ def started_of(capability: Capability) -> list[Event]:
 
 
 STARTED = started_of(PAY)
+
+
+def test_an_answer_of_another_call_says_whose_it_is() -> None:
+    """A value beside `not_started` that names nobody would look as if it were made up (promise 9)."""
+    given = Taken(TAKEN.message, TAKEN.holder, Answer("T-1"))
+    told = [event for event in keyed(given).appends[0] if event["type"] == "step_output"]
+
+    assert [TAKEN.holder] == [event["heldBy"] for event in told]
+    assert ["heldBy" in event for event in keyed(TAKEN).appends[0]] == [False] * 5

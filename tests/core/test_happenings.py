@@ -834,6 +834,22 @@ def test_a_call_with_a_business_key_is_taken() -> None:
     assert CALL.step_id == scribe.state.unanswered()[0].step_id
 
 
+@pytest.mark.parametrize(
+    ("before", "event"),
+    [
+        (started(CALL), changed(told(CALL), heldBy={"run": "r2"})),
+        ([], changed(events.step_output("plan-1", "1"), heldBy={"run": "r2"})),
+        ([*proposed(CALL), events.effect_receipt(CALL, "not_started")], changed(told(CALL), heldBy="r2")),
+    ],
+    ids=["of what was started", "of no call", "of nobody"],
+)
+def test_an_answer_of_another_call_is_only_for_one_that_did_not_start(before: list[Event], event: Event) -> None:
+    """What this run did itself has an answer of its own; else an open effect would be settled by another's."""
+    error = refused(run(before) if before else run(), event)
+
+    assert "the answer of another call" in error.message
+
+
 def test_a_command_is_accepted_with_its_content() -> None:
     """Contract #210: the next leg does what was promised, and must read there what that was."""
     error = refused(run(), events.control("k1", "f", "accepted"))

@@ -26,6 +26,7 @@ UNTESTED = {
 WHOLE = {
     "runtime/test_foreign_runs.py": "a journal that another program began, at every door",
     "runtime/test_attacks_ends.py": "how legs end when something strikes in the wrong moment, over several modules",
+    "runtime/test_meetings.py": "approvals, limits, keys, aborts, checks and extensions where they meet",
     "core/test_life.py": "a whole run as a state machine",
     "examples/test_recovery.py": "the example of a write that is refused first, as a whole",
     "stores/test_conformance.py": "every store, every case",

@@ -17,7 +17,8 @@ class Firm:
     """A home in memory with its index, and what was really paid there, by run."""
 
     def __init__(self, index: Any = None) -> None:
-        self.memory, self.blobs, self.clock = MemoryRunStore(), MemoryBlobStore(), SetClock()
+        self.memory: Any = MemoryRunStore()
+        self.blobs, self.clock = MemoryBlobStore(), SetClock()
         self.index = MemoryKeyIndex() if index is None else index
         self.paid: list[tuple[str, str]] = []
 

@@ -17,6 +17,7 @@ from clew.stores.base import RunStore
 from clew.stores.memory import MemoryRunStore
 from clew.testing.clock import SetClock
 from clew.testing.crash import Crash, CrashPoint, crashing
+from tests.histories import approval, decided, facts, proposed
 
 
 def born(store: RunStore) -> Journal:
@@ -43,6 +44,27 @@ def test_what_rides_goes_in_front_of_the_next_append() -> None:
     journal.append([said("one")])
 
     assert (["now-1", "one"], 1) == (words(store), len(point.appends))
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        [{**approval(facts(1, run_id="r1")), "approvalId": ""}],
+        [decided("a1", "deny", runId="r1"), *proposed(facts(1, run_id="r1"))],
+    ],
+    ids=["a question", "a no"],
+)
+def test_a_question_or_a_no_behind_an_abort_comes_too_late(late: list[Any]) -> None:
+    """A thread that was about to say it hears `Stop`; the journal is sound, so that the abort can be ended."""
+    store = MemoryRunStore()
+    journal = born(store)
+    journal.append([Move("REQUEST_ABORT", "enough")])
+    before = store.raw("r1")
+
+    with pytest.raises(Stop):
+        journal.append(late)
+
+    assert (before, None) == (store.raw("r1"), journal.fault)
 
 
 def test_a_record_that_would_be_illegal_is_not_written_and_the_journal_goes_on() -> None:

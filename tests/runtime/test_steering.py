@@ -1,5 +1,6 @@
 """Texts for a running agent: read once, at the same place in every leg, by whichever leg comes to it."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -135,3 +136,24 @@ def test_what_was_said_before_is_not_said_again() -> None:
 
     assert ["accepted", "duplicate", "duplicate"] == [each["status"] for each in told]
     assert ("control_conflict", 1) == (other, len(scene.said("control")))
+
+
+def test_a_text_whose_reader_is_cancelled_is_heard_by_the_next_one() -> None:
+    """Its sender was told that it was read; a timeout of the agent's own must not swallow a person's word."""
+    scene = Scene()
+
+    async def agent(run: clew.Run, prompt: Any) -> list[Any]:
+        scene.memory.post(Command(1, "s1", RUN, "steer", "ann", "looked", {"text": "hurry"}))
+        scene.clock.advance(1)
+        while run._gate.journal.state.controls.get("s1") is None:
+            await asyncio.sleep(0)
+        reading = asyncio.ensure_future(run.steering())
+        # It looks, and waits for its record; of this it hears behind it.
+        await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait([reading])
+        return [reading.cancelled(), await run.steering(), await run.steering()]
+
+    first = scene.run(clew.Agent(agent, name="agent"))
+
+    assert [True, ["hurry"], []] == first.output

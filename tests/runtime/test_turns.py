@@ -1,11 +1,14 @@
 """Asking a model through the gate: paid once, measured or counted as unmeasured, replayed as answered."""
 
 import asyncio
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import clew
+from clew.stores.memory import MemoryRunStore
 from clew.testing.crash import CrashPoint
 from tests.runtime.scene import WAYS, Scene, agent_of
 from tests.runtime.test_drivers import crash
@@ -285,3 +288,95 @@ def test_a_turn_inside_of_a_step_is_matched_there(way: str) -> None:
 
     assert (["answer 1", "answer 2", "answer 3"], ["same", "same", "another"]) == (result.output, asked)
     assert ["first-1", "second-1", None] == [event.get("stepId") for event in scene.said("agent_start")]
+
+
+class Striking(MemoryRunStore):
+    """A store at whose append of a request to a model something strikes, before it is durable or instead of it."""
+
+    def __init__(self, strike: Callable[[], None], fault: Exception | None = None) -> None:
+        super().__init__()
+        self.strike = strike
+        self.fault = fault
+
+    def create(self, *given: Any, **how: Any) -> Any:
+        return StrikingWriter(self, super().create(*given, **how))
+
+
+class StrikingWriter:
+    def __init__(self, store: Striking, writer: Any) -> None:
+        self._store = store
+        self._writer = writer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    def append(self, batch: Any, **how: Any) -> Any:
+        if any(record.kind == "event" and record.payload["event"]["type"] == "agent_start" for record in batch.records):
+            self._store.strike()
+            if self._store.fault is not None:
+                raise self._store.fault
+        return self._writer.append(batch, **how)
+
+
+def cancelled_as_it_begins(fault: Exception | None = None) -> tuple[Scene, Model, Any]:
+    """An agent gives a turn up while its request is on the way to the disk, and goes on without it."""
+    scene, model, tasks = Scene(), Model("async"), list[Any]()
+
+    def strike() -> None:
+        turned = threading.Event()
+        tasks[0].get_loop().call_soon_threadsafe(tasks[0].cancel)
+        tasks[0].get_loop().call_soon_threadsafe(turned.set)
+        turned.wait(10)
+
+    async def agent(run: clew.Run, prompt: Any) -> str:
+        tasks.append(asyncio.ensure_future(run.turn(model.ask, "pay?")))
+        try:
+            return str(await tasks[0])
+        except asyncio.CancelledError:
+            return "without"
+
+    scene.memory = Striking(strike, fault)
+    home = scene.home()
+    return scene, model, lambda: asyncio.run(home.run(clew.Agent(agent, name="agent"), "go", run_id="r1"))
+
+
+def test_a_turn_that_is_cancelled_as_it_begins_has_ended() -> None:
+    """Else it stands open for ever, and whoever counts open turns counts it beside the one that is asked anew."""
+    scene, model, deed = cancelled_as_it_begins()
+
+    result = deed()
+
+    assert ("without", [], 1) == (result.output, model.requests, result.snapshot["metrics"]["unmeasuredTurns"])
+    assert ["agent_start", "turn_end", "agent_end"] == scene.words
+
+
+def test_a_turn_whose_beginning_failed_has_no_end() -> None:
+    """Nothing is recorded of what was never durable (promise 9), and nothing behind a failed append (promise 12)."""
+    scene, model, deed = cancelled_as_it_begins(clew.Storage("the disk is full", code="disk_full", next="Make room."))
+
+    with pytest.raises(clew.Storage):
+        deed()
+
+    assert ([], []) == (scene.words, model.requests)
+
+
+def test_a_plain_turn_that_is_interrupted_as_it_begins_has_ended() -> None:
+    """Ctrl-C strikes between the record of the request and the model as well."""
+    scene, model = Scene(), Model("plain")
+
+    def agent(run: clew.SyncRun, prompt: Any) -> str:
+        flights = run._gate.flights
+        flights.awaited, flights.landed = True, strike
+        try:
+            return str(run.turn(model.ask, "pay?"))
+        except KeyboardInterrupt:
+            return "without"
+
+    def strike() -> None:
+        if scene.words == ["agent_start"]:
+            raise KeyboardInterrupt
+
+    result = scene.run(clew.Agent(agent, name="agent"))
+
+    assert ("without", [], 1) == (result.output, model.requests, result.snapshot["metrics"]["unmeasuredTurns"])
+    assert ["agent_start", "turn_end", "agent_end"] == scene.words

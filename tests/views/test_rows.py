@@ -9,6 +9,7 @@ from tests.views.samples import WHEN, effect, row, waiting
 
 HEAD = "{}  k3f9x2-261129  settle orders.csv   writer pid 812 on vm: {}; last record 13:54"
 THEIRS = "FOREIGN  k3f9x2-261129  settle orders.csv   another program began it and {}; 3 calls, last record 13:54"
+DECIDED = "nobody is waited for: the approval was decided, or lapsed"
 IDS = st.text(st.sampled_from("abAB1-"), min_size=1, max_size=6).filter(lambda text: text[0] != "-")
 
 
@@ -33,6 +34,10 @@ def test_a_dead_run_reads_as_the_design_promises() -> None:
         (
             row("paused", reason="pause_requested"),
             "PAUSED  k3f9x2-261129  settle orders.csv   on request (pause_requested), since 13:54",
+        ),
+        (
+            row("paused", reason="approval_required"),
+            f"PAUSED  k3f9x2-261129  settle orders.csv   {DECIDED} (approval_required), since 13:54",
         ),
         (row("paused"), "PAUSED  k3f9x2-261129  settle orders.csv   it is paused, since 13:54"),
         (

@@ -9,6 +9,7 @@ from clew.core import capability as capabilities
 from clew.core.calls import CallState, Illegal
 from clew.core.capability import Capability
 from clew.core.events import AGENT, CallFacts, Event
+from clew.core.keys import recorded_key
 from clew.core.state import ApprovalState, RunState
 from clew.core.times import format_ms, parse_ms
 
@@ -48,8 +49,8 @@ def approval_required(
 ) -> Event:  # fmt: skip
     """A start is wanted that a person must allow. `arguments` are redacted; the id is given when it is appended.
 
-    `why` the policy wants it, until when the question stands, and the lapsed permission whose place it takes are
-    members only where there is one.
+    `why` the policy wants it, until when the question stands, the lapsed permission whose place it takes and the
+    call's business key are members only where there is one.
     """
     event: Event = {
         "type": "approval_required",
@@ -66,7 +67,8 @@ def approval_required(
         "stepId": call.step_id,
         "idempotencyKey": call.key,
     }
-    told = {"reason": why, "expiresAt": expires_at, "replaces": replaces}
+    # A no records the call where no agent says its key again.
+    told = {"reason": why, "expiresAt": expires_at, "replaces": replaces, "businessKey": call.business}
     return event | {name: value for name, value in told.items() if value}
 
 
@@ -140,6 +142,7 @@ def invalidated(asked: ApprovalState, why: str, at_ms: int) -> Event:
 def requested(state: RunState, event: Event, key: str, at: str, position: int) -> ApprovalState:
     """The state of a question that may stand here; `Illegal` when it may not."""
     found = capabilities.read(event.get("capability"))
+    recorded_key(event)
     if event.get("risk") not in _RISKS or type(event.get("effect")) is not dict or found is None:
         raise Illegal("approval_required does not say what is wanted")
     asked = ApprovalState(
@@ -310,8 +313,8 @@ def _stands_denied(state: RunState, asked: ApprovalState) -> bool:
     return asked.decision == "deny" and (call is None or call.answer is None)
 
 
-def facts_of_asked(run_id: str, asked: ApprovalState) -> CallFacts:
-    """Who the call is that was asked for."""
+def facts_of_asked(run_id: str, asked: ApprovalState, business: Event | None = None) -> CallFacts:
+    """Who the call is that was asked for, with its business key where the question carries one."""
     assert asked.capability is not None
     return CallFacts(
         run_id=run_id,
@@ -322,6 +325,7 @@ def facts_of_asked(run_id: str, asked: ApprovalState) -> CallFacts:
         turn_id=asked.turn_id,
         fingerprint=asked.fingerprint,
         capability=asked.capability,
+        business=business,
     )
 
 

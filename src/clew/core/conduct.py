@@ -22,15 +22,15 @@ class _Call:
     """
 
     __slots__ = (
-        "again", "answered", "attempt", "call_id", "fingerprint", "free", "is_error", "key", "lost", "promised",
-        "settled", "status", "told", "tool", "turn",
+        "again", "answered", "attempt", "call_id", "fingerprint", "free", "is_error", "key", "keyed", "lost",
+        "promised", "settled", "status", "told", "tool", "turn",
     )  # fmt: skip
 
     def __init__(self, call_id: str, key: str, fingerprint: object, tool: object, turn: str) -> None:
         self.call_id, self.key, self.fingerprint, self.tool, self.turn = call_id, key, fingerprint, tool, turn
         self.attempt = 0
         self.status = self.settled = self.promised = ""
-        self.free = self.again = self.answered = self.is_error = self.lost = self.told = False
+        self.free = self.again = self.answered = self.is_error = self.lost = self.told = self.keyed = False
 
     @property
     def open(self) -> bool:
@@ -144,7 +144,8 @@ class Conduct:
         self._ids.add(call_id)
         if turn not in self._turns and turn != "turn-0":
             self._note("I-5", f"a call of turn {turn!r}, which has not begun", step)
-        self._calls[step] = _Call(call_id, key, event.get("argumentsFingerprint"), event.get("tool"), turn)
+        call = self._calls[step] = _Call(call_id, key, event.get("argumentsFingerprint"), event.get("tool"), turn)
+        call.keyed = type(event.get("businessKey")) is dict
 
     def _agent_start(self, event: Event) -> None:
         turn, asked = event.get("turnId"), event.get("requestFingerprint")
@@ -303,7 +304,7 @@ class Conduct:
             return
         if call.free and not is_error:
             self._consent.used(call.key, call.fingerprint, step)
-        if not _explained(call, is_error):
+        if not _explained(call, is_error, borrowed=type(event.get("heldBy")) is dict):
             self._note("I-7", f"an answer that nothing explains: the last attempt is {call.stands}", step)
         if call.promised:
             call.settled, call.promised = call.promised, ""
@@ -344,9 +345,14 @@ class Conduct:
         self._consent.resolved(event)
 
 
-def _explained(call: _Call, is_error: bool) -> bool:
-    """Is there ground for this answer? What never happened has only an error to tell."""
+def _explained(call: _Call, is_error: bool, *, borrowed: bool) -> bool:
+    """Is there ground for this answer? What never happened has only an error to tell, or what another call was told.
+
+    `borrowed`: it says whose answer it is, of the call that has its business key.
+    """
     outcome = call.promised or call.settled
+    if borrowed:
+        return call.keyed and (call.status == "not_started" or outcome == "did_not_happen")
     if outcome:
         return outcome == "happened" or (outcome == "did_not_happen" and is_error)
     return call.status == "started" or call.free or (call.status == "not_started" and is_error)

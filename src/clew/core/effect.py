@@ -227,6 +227,8 @@ class Walk:
         told = yield from self._tell(answer)
         if told is None:
             return Closing("result_not_kept", "the answer could not be kept beside the journal")
+        if said.answer is not None:
+            told["heldBy"] = said.holder
         first = [] if self.attempt else [events.effect_receipt(self.call, "not_started")]
         said_first = [*self._proposal(), *first]
         yield Append((*said_first, told, events.tool_result(self.call, is_error=answer.error is not None)))

@@ -174,6 +174,8 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
     answer = AnswerRef(position, event.get("isError") is True, _blob(event))
     call, turn = state.calls.get(step), state.turns.get(step)
     again = call is not None and call.answer is not None
+    if "heldBy" in event and (call is None or call.unsettled or type(event["heldBy"]) is not dict):
+        raise Illegal(f"step {step!r} cannot have the answer of another call")
     if call is not None:
         state.calls.put(step, calls.answered(call, answer))
         state.pending.strike(step)

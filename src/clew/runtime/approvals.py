@@ -13,7 +13,7 @@ from clew.core import approvals
 from clew.core.approvals import Approve, Judgement, Reject
 from clew.core.compose import Saying
 from clew.core.events import Event
-from clew.core.needs import Allow, Deny, Halt, Heard, Seek
+from clew.core.needs import Allow, Closing, Deny, Halt, Heard, Seek
 from clew.core.policy import PATHS, Ask, Policy, path_texts, strictest, url_texts
 from clew.core.redact import Redactor
 from clew.core.state import ApprovalState
@@ -72,6 +72,14 @@ class OneLeg(Protocol):
     agent: Any
     poll: Callable[[], None]
 
+    def close(self, closing: Closing) -> None:
+        """Nothing starts any more."""
+        ...
+
+    def check_open(self) -> None:
+        """Raise `Stop` once the gate has closed."""
+        ...
+
     def call_of(self, ticket: Ticket, attempt: int) -> Call:
         """The call as a policy sees it."""
         ...
@@ -91,10 +99,11 @@ class Approvals:
 
     def judge(self, ticket: Ticket, attempt: int) -> Allow | Deny | Seek:
         """A permission that is not used yet lets it start, a question that stands is waited for; else the policy."""
-        asked = self.of(ticket)
+        asked, ticket.until_ms = self.of(ticket), 0
         if asked is not None:
             stands = approvals.standing(asked, self.gate.journal.clock.now_ms())
             if stands == "granted" and asked.capability == ticket.facts.capability:
+                ticket.until_ms = asked.until_ms
                 return ALLOW
             if stands == "pending":
                 return Seek()
@@ -104,6 +113,19 @@ class Approvals:
         if isinstance(said, Ask):
             return Seek(self._question(ticket, said, asked))
         return Deny(self.gate.redactor.text(said)[:MESSAGE_CHARS])
+
+    def check_until(self, ticket: Ticket) -> None:
+        """Right before its start: an extension, or a wait for a key, may have taken longer than a permission holds.
+
+        Raises:
+            Stop: it has lapsed; the gate has closed, and a resume asks anew.
+        """
+        if ticket.until_ms <= self.gate.journal.clock.now_ms():
+            why = (
+                f"the permission for {ticket.facts.step_id!r} lapsed at {format_ms(ticket.until_ms)}, before its start"
+            )
+            self.gate.close(Closing("approval_required", why))
+            self.gate.check_open()
 
     def beside(self, ticket: Ticket, attempt: int) -> Seek | Halt:
         """After the gate has closed for an approval: what else needs one is asked for as well; nothing starts."""

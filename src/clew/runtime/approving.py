@@ -112,7 +112,7 @@ def rejection(store: RunStore, state: RunState, asked: ApprovalState, word: Hear
     call = state.calls.get(asked.step_id)
     event = store.record_at(state.run_id, asked.position).payload["event"]
     walk = Walk(
-        approvals.facts_of_asked(state.run_id, asked),
+        approvals.facts_of_asked(state.run_id, asked, event.get("businessKey")),
         event["args"],
         attempt=0 if call is None else call.attempt,
         recorded=call is not None,

@@ -121,6 +121,8 @@ def drive_sync(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, BaseExce
 
 def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
     if isinstance(need, Append):
+        if need.starts and ticket.until_ms:
+            gate.approvals.check_until(ticket)
         return gate.journal.append(need.events, starts=need.starts)
     if isinstance(need, Call):
         ticket.ran = True
@@ -209,6 +211,8 @@ async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, B
 
 async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, BaseException | None]:
     if isinstance(need, Append):
+        if need.starts and ticket.until_ms:
+            gate.approvals.check_until(ticket)
         return None, await gate.journal.append_from_loop(need.events, starts=need.starts)
     if isinstance(need, Call):
         ticket.ran = True

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from clew.core.abort import aborting
 from clew.core.compose import Composed, Saying, compose
 from clew.core.records import Head, Record
 from clew.core.state import RunState
@@ -29,6 +30,11 @@ def _begins(sayings: Sequence[Saying]) -> bool:
             first = sayings[0]
             return not (type(first) is dict and first["type"] == "approval_resolved")
     return False
+
+
+def _asks_or_records(sayings: Sequence[Saying]) -> bool:
+    """Is a call recorded here, or a person asked for one? An abort lets neither in."""
+    return any(type(said) is dict and said["type"] in ("tool_call", "approval_required") for said in sayings)
 
 
 class Journal:
@@ -118,6 +124,8 @@ class Journal:
             raise Stop("the leg has ended")
         if starts or _begins(sayings):
             self.check_start()
+        elif aborting(self.state) and _asks_or_records(sayings):
+            raise Stop("the run is aborting")
 
     def _compose(self, sayings: Sequence[Saying]) -> Composed:
         if self.fault is not None:

@@ -18,10 +18,9 @@ from clew.runtime.nursery import Wish
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, in_own_thread, through
 from clew.runtime.siblings import Group, SyncGroup
-from clew.runtime.steering import texts
 from clew.runtime.tickets import restored
 from clew.runtime.tools import as_agent
-from clew.runtime.turns import Turn, admit_turn, answer_events, heard, step_events
+from clew.runtime.turns import Turn, admit_turn, answer_events, has_begun, heard, step_events
 
 
 class Run(Face):
@@ -124,12 +123,13 @@ class Run(Face):
             return ticket.replay.value
         if gate.extensions is not None:
             await gate.extensions.before_model_on_loop(ticket.turn_id, ticket.fingerprint, request)
-        await self._write(lambda: [ticket.start()])
         try:
+            await self._write(lambda: [ticket.start()])
             turn = heard(gate, await _asked(ask, request))
         except BaseException:
-            with gate.flight():
-                await gate.journal.append_from_loop([turn_end(ticket.turn_id, None)])
+            if has_begun(gate, ticket):
+                with gate.flight():
+                    await gate.journal.append_from_loop([turn_end(ticket.turn_id, None)])
             raise
         await self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
@@ -140,12 +140,16 @@ class Run(Face):
         step, recorded = self._steering.at_this_place()
         if recorded is not None:
             return recorded
-        waiting = self._steering.take()
-        if waiting:
-            await self._write(lambda: self._steering.events(step, waiting))
-        else:
+        waiting, told = self._steering.take()
+        if not told:
             self._steering.nothing(step)
-        return texts(waiting)
+            return []
+        try:
+            await self._write(lambda: self._steering.events(step, waiting, told))
+        except asyncio.CancelledError:
+            self._steering.give_back(told)
+            raise
+        return told
 
     async def child(
         self, agent: Any, input: Any = None, *, name: str | None = None, budget: RunBudget | None = None,
@@ -269,11 +273,12 @@ class SyncRun(Face):
             return ticket.replay.value
         if gate.extensions is not None:
             gate.extensions.before_model(ticket.turn_id, ticket.fingerprint, request)
-        self._write(lambda: [ticket.start()])
         try:
+            self._write(lambda: [ticket.start()])
             turn: Turn = heard(gate, blocking(ask(request)))
         except BaseException:
-            self._write(lambda: [turn_end(ticket.turn_id, None)])
+            if has_begun(gate, ticket):
+                self._write(lambda: [turn_end(ticket.turn_id, None)])
             raise
         self._write(lambda: answer_events(gate, ticket, turn))
         return turn.output
@@ -284,12 +289,12 @@ class SyncRun(Face):
         step, recorded = self._steering.at_this_place()
         if recorded is not None:
             return recorded
-        waiting = self._steering.take()
-        if waiting:
-            self._write(lambda: self._steering.events(step, waiting))
-        else:
+        waiting, told = self._steering.take()
+        if not told:
             self._steering.nothing(step)
-        return texts(waiting)
+            return []
+        self._write(lambda: self._steering.events(step, waiting, told))
+        return told
 
     def child(
         self, agent: Any, input: Any = None, *, name: str | None = None, budget: RunBudget | None = None,

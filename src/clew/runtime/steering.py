@@ -23,6 +23,8 @@ class Steering:
         self._lock = threading.Lock()
         # Taken by a reader whose append is still on its way.
         self._taken: set[str] = set()
+        # Recorded as read by a reader who was cancelled meanwhile; better heard twice than never.
+        self._unheard: list[str] = []
 
     def at_this_place(self) -> tuple[str, list[str] | None]:
         """The step at which is read now, and what was read there in an earlier leg."""
@@ -32,23 +34,29 @@ class Steering:
         recorded = gate.journal.state.steps.get(step)
         return step, None if recorded is None else list(gate.read_answer(recorded).value)
 
-    def take(self) -> Waiting:
-        """The texts that nobody has read, in the order in which they were accepted; they are this reader's now."""
+    def take(self) -> tuple[Waiting, list[str]]:
+        """The commands that nobody has read, which are this reader's now, and all that this reader is told."""
         with self._lock:
             found = unread(self._gate.journal.state.controls.items())
             waiting = {name: known for name, known in found.items() if name not in self._taken}
             self._taken.update(waiting)
-        return waiting
+            told, self._unheard = [*self._unheard, *texts(waiting)], []
+        return waiting, told
+
+    def give_back(self, told: list[str]) -> None:
+        """The reader was cancelled before it heard them: the next one does."""
+        with self._lock:
+            self._unheard = [*told, *self._unheard]
 
     def nothing(self, step: str) -> None:
         """Nobody had said anything: that rides in front of the next append, for nothing durable rests on it before."""
         self._gate.journal.riders.append(step_output(step, "[]"))
 
-    def events(self, step: str, waiting: Waiting) -> list[Event]:
+    def events(self, step: str, waiting: Waiting, heard: list[str]) -> list[Event]:
         """What is recorded of a reading; blocking when the texts are long. None of it where they could not be kept."""
-        told = step_events(self._gate, step, texts(waiting))
-        if not told:
-            return []
+        told = step_events(self._gate, step, heard)
+        if not told or not waiting:
+            return told
         done = [control(name, known["fingerprint"], "applied") for name, known in waiting.items()]
         return [{**told[0], "controls": list(waiting)}, *done]
 

@@ -18,7 +18,8 @@ from clew.runtime.tools import Tool
 class Ticket(msgspec.Struct):
     """One admitted call: its walk, or the answer that is replayed. `ran` once the body has been started.
 
-    `proposed`: a model wants it, not the agent's own code; `counted`: the last attempt that the limits have counted.
+    `proposed`: a model wants it, not the agent's own code; `counted`: the last attempt that the limits have counted;
+    `until_ms`: when the permission lapses by which it may start, if it does.
     """
 
     tool: Tool
@@ -31,6 +32,7 @@ class Ticket(msgspec.Struct):
     ran: bool = False
     proposed: bool = False
     counted: int = 0
+    until_ms: int = 0
 
 
 def deliver(tool: Tool, answer: Answer | Unrecorded) -> Any:

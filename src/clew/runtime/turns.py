@@ -59,6 +59,13 @@ def admit_turn(gate: Gate, request: Any, path: str = "") -> TurnTicket:
     return TurnTicket(gate.next_turn() if recorded is None else recorded.turn_id, asked, path=path)
 
 
+def has_begun(gate: Gate, ticket: TurnTicket) -> bool:
+    """Is the request durable, in this leg, and its end not?"""
+    state = gate.journal.state
+    turn = state.turns.get(ticket.turn_id)
+    return turn is not None and turn.leg == len(state.legs) and not turn.ended
+
+
 def heard(gate: Gate, given: Any) -> Turn:
     """What was answered, as JSON and redacted; a bare value is a turn without usage."""
     turn = given if isinstance(given, Turn) else Turn(given)

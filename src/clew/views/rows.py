@@ -75,6 +75,8 @@ def standing(row: Row, when: When) -> str:
         return f"{calls}, done {since}"
     if shown == "foreign":
         return f"{STATES[shown]}{_their_last_word(row)}; {calls}, last record {since}"
+    if shown == "paused" and row.get("reason") == "approval_required" and not row.get("wanted"):
+        return f"nobody is waited for: the approval was decided, or lapsed (approval_required), since {since}"
     if shown in ("paused", "failed"):
         return f"{reason_text(str(row.get('reason') or STATES[shown]))}, since {since}"
     leg = row.get("leg")

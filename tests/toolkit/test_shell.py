@@ -270,13 +270,15 @@ def test_a_cancelled_command_is_ended_before_the_run_pauses(tmp_path: Path) -> N
 
 def test_a_command_that_had_ended_before_it_was_cancelled_is_told(tmp_path: Path) -> None:
     """Its exit code is known, and only what it left behind is being ended still: nobody has to look at the world."""
-    for name in ("main", "go"):
+    for name in ("main", "deaf", "go"):
         os.mkfifo(tmp_path / name)
     processes = LocalProcesses(time.monotonic, patience=Patience(30.0, 5.0))
     call = clew.Call.loose("shell", workspace=FileWorkspace(tmp_path), processes=processes)
 
     async def cancel() -> Any:
-        task = asyncio.ensure_future(shell(call, "(trap '' TERM; read x <go) & echo $$ >main; exit 3"))
+        # It is left behind only once it is deaf, or it would be ended before anybody reads what it waits for.
+        left = "(trap '' TERM; echo >deaf; read x <go)"
+        task = asyncio.ensure_future(shell(call, f"{left} & read x <deaf; echo $$ >main; exit 3"))
         (pid,) = await asyncio.to_thread(pids_in, tmp_path / "main")
         await asyncio.to_thread(gone, pid)
         task.cancel()

@@ -10,7 +10,7 @@ import msgspec
 
 from clew.core.codec import BadLine, read_record
 from clew.core.records import Batch, Record
-from clew.errors import Corrupt, NotFound, UsageError
+from clew.errors import Corrupt, Held, NotFound, UsageError
 from clew.stores.base import Command, Tail
 from clew.stores.memory import MemoryRunStore
 from tests.testing.faulty import Around, Sound
@@ -260,6 +260,21 @@ class Impatient(Sound):
     def open(self, run_id: str, *, wait_s: float = 0.0, **how: Any) -> Any:
         del wait_s
         return super().open(run_id, wait_s=0.0, **how)
+
+
+class Crowded(Impatient):
+    """As that, and whoever has a run keeps it until somebody else has tried, so that it shows whatever runs beside."""
+
+    tried = threading.Event()
+
+    def open(self, run_id: str, *, wait_s: float = 0.0, **how: Any) -> Any:
+        try:
+            writer = super().open(run_id, wait_s=wait_s, **how)
+        except Held:
+            self.tried.set()
+            raise
+        self.tried.wait(5.0)
+        return writer
 
 
 class AnyCommand(Sound):

@@ -148,7 +148,7 @@ FAULTS: list[tuple[type[faulty.Sound], str]] = [
     (slips.Short, "a_legal_id_names_a_run"),
     (slips.Unforgiving, "who_accepts_a_loss_reads_and_goes_on"),
     (slips.Impatient, "an_opener_waits_for_a_closing_writer"),
-    (slips.Impatient, "many_stores_on_one_run_all_finish"),
+    (slips.Crowded, "many_stores_on_one_run_all_finish"),
     (slips.AnyCommand, "a_command_id_that_no_file_may_have_is_refused"),
     (slips.Blinkered, "a_writer_reads_what_stands_before_its_first_append"),
     (slips.Fussy, "a_torn_end_behind_the_head_is_torn"),

@@ -17,8 +17,8 @@ HEAD = """\
 
 <!-- Written by `python docs/commands.py` from the source. Do not edit. -->
 
-`RUN` is any unique part of a run's id, or `@last`. stdout is the answer, stderr is progress. Nothing is asked, so
-no pipe can say yes.
+`RUN` is any unique part of a run's id, or `@last`. stdout is the answer, stderr is progress. Only a
+terminal is ever asked, whether a call may start, and never with `--no-input` or `--json`: no pipe can say yes.
 """
 
 CODES = """\

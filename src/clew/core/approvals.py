@@ -156,7 +156,7 @@ def requested(state: RunState, event: Event, key: str, at: str, position: int) -
         turn_id=f"turn-{state.metrics.turns}",
         risk=event["risk"],
         why=str(event.get("reason", "")),
-        capability=_shared.setdefault(found, found),
+        capability=found,
         asked_ms=parse_ms(at) or 0,
         expires_ms=_time(event, "expiresAt"),
     )
@@ -352,6 +352,3 @@ def approval_row(asked: ApprovalState, at_ms: int) -> dict[str, Any]:
         "until": format_ms(asked.until_ms) if asked.until_ms else "",
     }
     return row | {name: value for name, value in told.items() if value}
-
-
-_shared: dict[Capability, Capability] = {}

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import inspect
 import queue
 import threading
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from clew.runtime.bodies import LINGER_S, Struck
 from clew.runtime.extensions import Extension, Handler
 from clew.runtime.place import HERE
 from clew.runtime.pool import in_own_thread, let_go, through
-from clew.runtime.tools import unfinished
+from clew.runtime.tools import is_async, unfinished
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -29,7 +28,7 @@ class Heard(msgspec.Struct, frozen=True):
 def hear_sync(extension: Extension, moment: str, payload: Any) -> Heard:
     """Run a handler from plain code, in a daemon thread, which is left behind when its time is up."""
     handler, ended = extension.handlers[moment], queue.SimpleQueue[Heard]()
-    awaits = _is_async(handler)
+    awaits = is_async(handler)
     context = contextvars.copy_context()
     # An async handler is cancelled in its own loop first, and may take its leave.
     patience_s = extension.timeout_s + (2 * LINGER_S if awaits else 0)
@@ -57,7 +56,7 @@ async def hear_async(extension: Extension, moment: str, payload: Any) -> tuple[H
     An async one is cancelled when its time is up; a plain one has a thread, which is left behind.
     """
     handler = extension.handlers[moment]
-    awaits = _is_async(handler)
+    awaits = is_async(handler)
     ended: asyncio.Future[Heard]
     if awaits:
         ended = asyncio.ensure_future(_awaited(handler, payload))
@@ -107,8 +106,3 @@ def _ended(value: Any) -> Heard:
     if unfinished(value):
         return Heard("failed", error=f"TypeError: it returned a {type(value).__name__}, which is work that nobody did")
     return Heard(value=value)
-
-
-def _is_async(handler: Handler) -> bool:
-    method = getattr(handler, "__call__", None)  # noqa: B004  # asks for a coroutine method, not whether it is callable
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(method)

@@ -61,7 +61,7 @@ class Tool:
         self.takes_call = _takes_call(self.signature)
         self._by_name = _named(self.signature, self.takes_call)
         self.returns = _return_annotation(body)
-        self.is_async = _is_async(body)
+        self.is_async = is_async(body)
         self.__name__ = self.name
         self.__doc__ = body.__doc__
         _check_declared(self)
@@ -112,7 +112,7 @@ def unfinished(value: Any) -> bool:
     return inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
 
 
-def _is_async(body: Body) -> bool:
+def is_async(body: Body) -> bool:
     """Is it a coroutine function, or an object that is called as one?"""
     method = getattr(body, "__call__", None)  # noqa: B004  # asks for a coroutine method, not whether it can be called
     return inspect.iscoroutinefunction(body) or inspect.iscoroutinefunction(method)
@@ -180,10 +180,10 @@ class Agent:
         self.config: dict[str, Any] = to_json(dict(config or {}), at="config")
         self.policy = policy
         self.secrets = tuple(secrets)
-        self.is_async = _is_async(body)
+        self.is_async = is_async(body)
         if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
             raise _invalid_agent(self.name, "it is a generator")
-        if policy is not None and not isinstance(policy, ByRules) and _is_async(policy):
+        if policy is not None and not isinstance(policy, ByRules) and is_async(policy):
             raise _invalid_agent(self.name, "its policy is async, and would be asked without being heard")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -355,7 +355,7 @@ def _check_key(found: Tool) -> None:
         if found.on_held != "error":
             raise _invalid(found.name, "on_held says what happens to a business key, and it has none")
         return
-    if not callable(found.key) or _is_async(found.key):
+    if not callable(found.key) or is_async(found.key):
         raise _invalid(found.name, "its key is no plain function of the arguments")
     if found.capability.free:
         raise _invalid(found.name, "it changes nothing (effect none), so it may run any number of times")

@@ -1,6 +1,7 @@
 """A loop in a run: each phase on disk before its step, resumed where it died, and honest about how it ended."""
 
 import asyncio
+import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -455,6 +456,24 @@ def telling(garage: Garage, kind: str) -> Any:
     return before
 
 
+@pytest.mark.parametrize(
+    ("said", "evidence"),
+    [
+        (clew.Check(True), None),
+        (clew.Check(True, 0.5, "all equal", ["42.00"]), {"score": 0.5, "reason": "all equal", "evidence": ["42.00"]}),
+    ],
+)
+def test_a_check_of_a_run_is_a_verdict_of_a_loop(said: clew.Check, evidence: Any) -> None:
+    """Whoever has written one for `run.check` gives it to a loop as it is, and nothing that it says is lost."""
+    garage = Garage(verify=lambda run, round: said)
+
+    result = garage.run()
+
+    told = [json.loads(event["text"]) for event in garage.scene.said("step_output")]
+    assert ("completed", "succeeded") == (result.operation.state, garage.phase)
+    assert {"passed": True, "evidence": evidence} in told
+
+
 # What is refused.
 
 
@@ -470,9 +489,9 @@ def test_what_merely_looks_true_is_no_verdict(said: Any) -> None:
     assert "loop_check_invalid" == result.fault.code
 
 
-@pytest.mark.parametrize("said", [(False, "no"), Check(passed=False), False])
-def test_a_check_may_say_no_in_three_ways(said: Any) -> None:
-    """A bool, a bool with evidence, or a Check."""
+@pytest.mark.parametrize("said", [(False, "no"), Check(passed=False), clew.Check(False, reason="no"), False])
+def test_a_check_may_say_no_in_four_ways(said: Any) -> None:
+    """A bool, a bool with evidence, or a Check, the loop's own or the one that `run.check` takes."""
     garage = Garage(verify=lambda run, round: said, config=LoopConfig(max_repairs=0))
 
     garage.run()

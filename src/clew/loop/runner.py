@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from clew.core import evaluation
 from clew.core.canon import fingerprint
 from clew.core.jsonable import record_result
 from clew.core.loops import EXHAUSTED, STOPPED, WORKING, LoopSnapshot
@@ -331,12 +332,16 @@ def _verdict(said: Any) -> dict[str, Any]:
     """
     if type(said) is tuple and len(said) == 2:
         said = Check(*said)
+    if isinstance(said, evaluation.Check):
+        # What `run.check` takes is a verdict here as well; whatever it says beside is its evidence.
+        told = {name: value for name, value in msgspec.structs.asdict(said).items() if value not in (None, "", (), [])}
+        said = Check(said.passed, {name: value for name, value in told.items() if name != "passed"} or None)
     check = said if isinstance(said, Check) else Check(said)
     if type(check.passed) is not bool:
         raise UsageError(
             f"verify returned {said!r:.200}, which is no verdict",
             code="loop_check_invalid",
-            next="Return True or False, (passed, evidence), or a Check.",
+            next="Return True or False, (passed, evidence), a clew.Check or a clew.loop.Check.",
         )
     return {"passed": check.passed, "evidence": record_result(check.evidence)}
 

@@ -222,6 +222,15 @@ def test_nothing_is_decided_once_the_run_ends() -> None:
     assert "decided while the operation is failed" in refusal(scribe, decided())
 
 
+def test_nothing_waits_or_is_left_over_once_an_abort_is_asked_for() -> None:
+    """Who is told that something waits for them would decide what nobody takes any more."""
+    asked, allowed = run([approval(CALL)], [Move("REQUEST_ABORT")]), run([approval(CALL)], [decided()])
+    before = approvals.unused(allowed.state, BORN_MS)
+    allowed.say(Move("REQUEST_ABORT"))
+
+    assert ([], 1, []) == (approvals.waiting(asked.state), len(before), approvals.unused(allowed.state, BORN_MS))
+
+
 def test_a_call_is_not_recorded_while_its_question_waits() -> None:
     """Promise 5: the question comes first."""
     assert "is recorded while approval 'a1' waits" in refusal(run([approval(CALL)]), *proposed(CALL))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from clew.core import events
-from clew.core.abort import aborting, admitted
+from clew.core.abort import admitted
 from clew.core.calls import CallState
 from clew.core.compose import Move, Saying
 from clew.core.extensions import extension_lifecycle
@@ -104,7 +104,7 @@ def deeds(state: RunState) -> Iterator[Deed]:
     for call in state.unanswered():
         for name, said in _about(state, call):
             # What comes too late is counted in memory alone until the finish tells of it.
-            yield name, admitted(state, said)[0] if aborting(state) else said
+            yield name, admitted(state, said)[0] if state.aborting else said
     if leg.purpose == "settle":
         yield "leg ends", [events.leg_ended(leg.number)]
     elif state.state == "running":

@@ -197,14 +197,6 @@ def test_a_record_of_another_run_is_refused() -> None:
     assert ("run_state_corrupt", 1) == (error.value.code, error.value.facts["line"])
 
 
-def test_a_payload_is_an_object() -> None:
-    """Everything that a record says, it says by name."""
-    record = Record(1, RUN, 1, "n-1", "2026-11-29T14:00:00.000Z", "start", [])
-
-    with pytest.raises(Corrupt, match="payload is no object"):
-        take(RunState(RUN), record, 0)
-
-
 @pytest.mark.parametrize("missing", ["configFingerprint", "operationId"])
 def test_a_start_of_ours_names_configuration_and_operation(missing: str) -> None:
     """Without them a resume could not tell whether it is the same work."""

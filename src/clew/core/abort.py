@@ -22,11 +22,6 @@ KEPT: Final = frozenset(
 _RECEIPTS: Final = ("effect_receipt", "tool_attempt")
 
 
-def aborting(state: RunState) -> bool:
-    """Is the abort on disk, and its end not yet?"""
-    return state.operation is not None and state.operation.records[-1].to == "aborting"
-
-
 def refuses(state: RunState, event: object) -> bool:
     """Does an event come too late for a run that is being aborted?
 

@@ -20,7 +20,9 @@ class Book(Generic[V]):
 
     def get(self, name: str) -> V | None:
         """The entry, or None when there is none or it was struck out."""
-        book = self
+        entry, book = self._page.get(name), self
+        if entry is not None or book._beneath is None:
+            return entry
         while (entry := book._page.get(name)) is None:
             if name in book._page or book._beneath is None:
                 return None
@@ -69,6 +71,10 @@ class Book(Generic[V]):
     def values(self) -> Iterator[V]:
         """Entries in the order in which they first came."""
         return (entry for _, entry in self.items())
+
+    def __bool__(self) -> bool:
+        """False when nothing was ever entered; True is no promise that nothing was struck out again."""
+        return bool(self._page) or bool(self._beneath)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.items())

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, get_args
 
 import msgspec
@@ -25,8 +26,6 @@ _encode_records = msgspec.json.Encoder().encode_lines
 
 _REQUIRED = (("version", int), ("runId", str), ("sequence", int), ("timestamp", str), ("kind", str), ("payload", dict))
 _OPTIONAL = (("eventId", str), ("chain", str), ("append", int))
-
-_OBJECTS = frozenset({dict})
 
 # What msgspec raises on a value or text that only the standard library may judge; its own errors are ValueErrors.
 _NOT_FAST = (ValueError, OverflowError, RecursionError)
@@ -147,7 +146,7 @@ def read_record(line: bytes) -> Record:
     """
     try:
         record = _decode_record(line)
-        if type(record.payload) is dict and _encode(record) == line:
+        if _encode(record) == line:
             return record
     except _NOT_FAST:
         pass
@@ -162,7 +161,7 @@ def read_records(lines: bytes) -> list[Record] | None:
     """
     try:
         records = _decode_records(lines)
-        if _encode_records(records) == lines and _OBJECTS.issuperset([type(record.payload) for record in records]):
+        if _encode_records(records) == lines:
             return records
     except _NOT_FAST:
         pass
@@ -187,15 +186,17 @@ class LineReader:
         sequence: The last good record's, 0 before the first.
         chain: The last good record's value; the run's genesis before the first and in an unchained journal.
         last_append: The last good record's `append`; None before the first and in an unchained journal.
+        size_bytes: How long the good lines are, each with its LF.
     """
 
-    __slots__ = ("_behind", "_head_at", "_head_chain", "chain", "last_append", "run_id", "sequence")
+    __slots__ = ("_behind", "_head_at", "_head_chain", "chain", "last_append", "run_id", "sequence", "size_bytes")
 
     def __init__(self, run_id: str, head: Head | None = None) -> None:
         self.run_id = run_id
         self.sequence = 0
         self.chain = genesis(run_id)
         self.last_append: int | None = None
+        self.size_bytes = 0
         self._behind = b""
         self._head_at = head.sequence if head else 0
         self._head_chain = head.chain if head else ""
@@ -210,44 +211,51 @@ class LineReader:
             reference/journal.md §1 and §2; promise 4.
         """
         record = read_record(line)
-        self.follow((record,), (line,))
+        _, why = self.follow((record,), line + b"\n")
+        if why:
+            raise BadLine(why)
         return record
 
-    def follow(self, records: Sequence[Record], lines: Sequence[bytes]) -> None:
-        """Take records that were read from these lines, as far as each is the next one; `sequence` tells how far.
+    def follow(self, records: Sequence[Record], lines: bytes) -> tuple[list[tuple[Record, int]], str]:
+        """Take the records that whole lines were read to, as far as each is the next one.
 
-        Raises:
-            as `feed`, at the first that is not.
+        Returns:
+            Those that were taken, each with where its line begins, and what is wrong with the first that was not;
+            empty when all were.
         """
-        run_id, head_at = self.run_id, self._head_at
+        taken: list[tuple[Record, int]] = []
+        run_id, head_at, find, start, begun, why = self.run_id, self._head_at, lines.find, 0, self.size_bytes, ""
         sequence, chain, last, behind = self.sequence, self.chain, self.last_append, self._behind
-        cut = -CHAIN_BYTES - len(behind)
         try:
-            for record, line in zip(records, lines, strict=True):
-                following = sequence + 1
+            for record in records:
+                end, following = find(b"\n", start), sequence + 1
                 if record.sequence != following or record.run_id != run_id:
                     raise BadLine(f"it is not record {following} of run {run_id!r}")
                 if following == head_at and record.chain != self._head_chain:
                     raise BadLine("its chain value is not the one that the head names")
                 event_id, append = record.event_id, record.append
-                if type(event_id) is str and not event_id.strip():
+                if event_id.__class__ is str and (not event_id or event_id.isspace()):
                     raise BadLine("its eventId is blank")
                 if append is None:
                     if record.chain is not None or last is not None:
                         raise BadLine("the chain stops here")
-                    sequence = following
-                    continue
-                if append != last:
-                    behind = _beginning(append, following, unchained=sequence > 0 and last is None)
-                    cut = -CHAIN_BYTES - len(behind)
-                if not line.endswith(behind):
-                    raise BadLine("append is not its last member")
-                value = link(chain, line[:cut], behind)
-                if record.chain != value:
-                    raise BadLine("its chain value is not what its bytes and the line before it give")
-                sequence, chain, last = following, value, append
-        finally:
-            self.sequence, self.chain, self.last_append, self._behind = sequence, chain, last, behind
+                else:
+                    if append != last:
+                        behind = _beginning(append, following, unchained=sequence > 0 and last is None)
+                    cut = end - len(behind)
+                    if not lines.startswith(behind, cut, end):
+                        raise BadLine("append is not its last member")
+                    value = sha256(chain.encode() + lines[start : cut - CHAIN_BYTES] + behind).hexdigest()
+                    if record.chain != value:
+                        raise BadLine("its chain value is not what its bytes and the line before it give")
+                    chain, last = value, append
+                taken.append((record, begun + start))
+                sequence, start = following, end + 1
+        except BadLine as bad:
+            why = bad.why
+        self.sequence, self.chain, self.last_append, self._behind = sequence, chain, last, behind
+        self.size_bytes = begun + start
+        return taken, why
 
 
 def _beginning(append: int, sequence: int, *, unchained: bool) -> bytes:

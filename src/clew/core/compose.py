@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.core.abort import aborting, admitted
+from clew.core.abort import admitted
 from clew.core.calls import Illegal
 from clew.core.codec import encode_append
 from clew.core.events import Event
@@ -68,7 +68,7 @@ def compose(
         Refused: `invalid_operation_transition`, `append_too_large`.
     """
     late = 0
-    if aborting(state):
+    if state.aborting:
         sayings, late = admitted(state, sayings)
     fork = fork or state.fork()
     fork.metrics.rejected_after_abort += late

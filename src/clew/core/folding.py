@@ -42,9 +42,7 @@ def take(state: RunState, record: Record, position: int) -> None:
         sequence, at = record.sequence, record.timestamp
         if sequence != state.sequence + 1 or record.run_id != state.run_id:
             raise Illegal(f"expected record {state.sequence + 1} of run {state.run_id!r}")
-        if type(record.payload) is not dict:
-            raise Illegal("the payload is no object")
-        if state.own and (state.finish is not None or not state.legs or state.legs[-1].closed_by):
+        if not state.amid and state.own:
             _check_place(state, record)
         if at < state.last_time:
             state.clock_stepped = True
@@ -129,6 +127,7 @@ def _open_leg(state: RunState, owner: object, record: Record) -> None:
     state.metrics.lose_open()
     state.legs = (*state.legs, leg)
     state.pause = None
+    state.amid = state.finish is None
 
 
 def close_leg(state: RunState, by: str, at: str, active_ms: int | None = None) -> None:
@@ -142,6 +141,7 @@ def close_leg(state: RunState, by: str, at: str, active_ms: int | None = None) -
         state.active_ms += active_ms
         state.clock_stepped = True
     state.legs = (*state.legs[:-1], msgspec.structs.replace(leg, closed_by=by))
+    state.amid = False
 
 
 def _count_active(state: RunState, until: str) -> None:
@@ -177,6 +177,7 @@ def _operation(state: RunState, record: Record, position: int) -> None:
     if state.own and operation.state == "completed":
         _check_completed(state)
     state.operation = operation
+    state.aborting = fact.to == "aborting"
 
 
 def _check_completed(state: RunState) -> None:
@@ -227,8 +228,7 @@ def _check_outcome(state: RunState, payload: dict[str, Any]) -> None:
 def _event(state: RunState, record: Record, position: int) -> None:
     envelope = record.payload
     event = envelope.get("event")
-    kind = event.get("type") if type(event) is dict else None
-    if type(kind) is not str:
+    if type(event) is not dict or type(kind := event.get("type")) is not str:
         raise Illegal("the event has no type")
     if not state.own:
         handler = foreign.HAPPENINGS.get(kind)
@@ -239,12 +239,12 @@ def _event(state: RunState, record: Record, position: int) -> None:
     number, name = envelope.get("sequence"), envelope.get("eventId")
     if envelope.get("runId") != state.run_id or parse_ms(envelope.get("timestamp")) is None:
         raise Illegal("the event is of another run or has no readable time")
-    if type(number) is not int or type(name) is not str or not name.strip():
+    if number.__class__ is not int or name.__class__ is not str or not name or name.isspace():
         raise Illegal("the event has no number or no id")
     if number != state.trace_sequence + 1:
         raise Illegal(f"event {number} follows event {state.trace_sequence}")
     state.trace_sequence = number
-    if abort.aborting(state) and abort.refuses(state, event):
+    if state.aborting and abort.refuses(state, event):
         raise Illegal(f"{kind} comes after the abort was requested")
     handler = HAPPENINGS.get(kind)
     if handler is not None:

@@ -59,7 +59,7 @@ def _check_key(call: CallState, event: Event) -> None:
 
 
 def _must_run(state: RunState, what: str) -> None:
-    if state.operation is None or state.operation.state != "running":
+    if state.operation is None or state.operation.records[-1].to != "running":
         raise Illegal(f"{what} while the operation is {state.state}")
 
 
@@ -76,27 +76,28 @@ def _raise_number(state: RunState, name: str, number: int) -> None:
         state.numbers.put(name, number)
 
 
-def _own_key(state: RunState, event: Event) -> str:
+def _own_key(state: RunState, event: Event, step: str, call_id: str) -> str:
     """The key of what is proposed, as it follows from run, step and call."""
     try:
-        key = effect_key(state.run_id, _text(event, "stepId"), _text(event, "callId"))
+        key = effect_key(state.run_id, step, call_id)
     except UsageError as fault:
         raise Illegal(fault.message) from None
     if event.get("idempotencyKey") != key:
-        raise Illegal(f"the key of call {event['callId']!r} does not follow from run, step and call")
+        raise Illegal(f"the key of call {call_id!r} does not follow from run, step and call")
     return key
 
 
 def _tool_call(state: RunState, event: Event, record: Record, position: int) -> None:
     _must_run(state, "a call")
-    key = _own_key(state, event)
-    step, call_id = event["stepId"], event["callId"]
+    step, call_id = _text(event, "stepId"), _text(event, "callId")
+    key = _own_key(state, event, step, call_id)
     if state.calls.get(step) is not None or state.steps.get(step) is not None or state.turns.get(step) is not None:
         raise Illegal(f"step {step!r} is taken")
     if step in state.delegations:
         raise Illegal(f"step {step!r} is a child's")
     tool, turn_id, asked = _text(event, "tool"), _text(event, "turnId"), _text(event, "argumentsFingerprint")
-    approvals.check_recorded(state, step, key, asked)
+    if state.asked:
+        approvals.check_recorded(state, step, key, asked)
     if "businessKey" in event:
         recorded_key(event)
     call = CallState(step, call_id, key, tool, turn_id, asked, position)
@@ -139,7 +140,8 @@ def _attempt(state: RunState, event: Event, record: Record, position: int) -> No
 def _received(state: RunState, call: CallState, attempt: int, event: Event, record: Record) -> None:
     if event.get("status") == "started":
         _must_run(state, "a start")
-        approvals.use(state, call.step_id)
+        if state.asked:
+            approvals.use(state, call.step_id)
         state.metrics.retries += attempt > 1
     state.calls.put(call.step_id, calls.received(call, attempt, event, parse_ms(record.timestamp) or 0))
 
@@ -301,7 +303,8 @@ def _approval_required(state: RunState, event: Event, record: Record, position: 
     if state.approvals.get(name) is not None:
         raise Illegal(f"approval id {name!r} is taken")
     _text(event, "tool"), _text(event, "argumentsFingerprint")
-    asked = approvals.requested(state, event, _own_key(state, event), record.timestamp, position)
+    key = _own_key(state, event, _text(event, "stepId"), _text(event, "callId"))
+    asked = approvals.requested(state, event, key, record.timestamp, position)
     earlier = approvals.standing_of(state, asked.step_id)
     if earlier is not None and earlier.decision == "allow" and not earlier.used:
         state.approvals.put(earlier.approval_id, msgspec.structs.replace(earlier, replaced=name))
@@ -323,6 +326,7 @@ def _leg_ended(state: RunState, event: Event, record: Record, position: int) -> 
     if leg is None or _whole(event, "leg") != leg.number:
         raise Illegal(f"leg {event.get('leg')!r} is not the open one")
     state.legs = (*state.legs[:-1], msgspec.structs.replace(leg, closed_by="leg_ended"))
+    state.amid = False
 
 
 def _control(state: RunState, event: Event, record: Record, position: int) -> None:

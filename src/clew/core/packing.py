@@ -32,7 +32,7 @@ class CallBook(Book[CallState]):
 
     def get(self, name: str) -> CallState | None:
         """The call of this step, or None."""
-        entry: Any = super().get(name)
+        entry: Any = self._page.get(name) or super().get(name)
         return unpack(self._run_id, name, entry) if type(entry) is bytes else entry
 
     def fork(self) -> "CallBook":

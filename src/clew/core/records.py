@@ -27,7 +27,7 @@ class Record(msgspec.Struct, gc=False, omit_defaults=True, rename="camel"):
     event_id: str | msgspec.UnsetType
     timestamp: str
     kind: Kind
-    payload: Any
+    payload: Payload
     chain: str | None = None
     append: int | None = None
 

@@ -111,10 +111,10 @@ class RunState:
     """
 
     __slots__ = (
-        "accepted_parts", "active_ms", "agent_end", "answers", "approvals", "asked", "calls", "chain", "checks",
-        "clock_stepped", "controls", "delegations", "extensions", "finish", "last_append", "last_time", "legs",
-        "limits", "loop", "messages", "metrics", "numbers", "operation", "own", "pause", "pending", "reviews",
-        "run_id", "sequence", "start", "started_at", "steps", "theirs", "trace_sequence", "turns",
+        "aborting", "accepted_parts", "active_ms", "agent_end", "amid", "answers", "approvals", "asked", "calls",
+        "chain", "checks", "clock_stepped", "controls", "delegations", "extensions", "finish", "last_append",
+        "last_time", "legs", "limits", "loop", "messages", "metrics", "numbers", "operation", "own", "pause", "pending",
+        "reviews", "run_id", "sequence", "start", "started_at", "steps", "theirs", "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -134,7 +134,11 @@ class RunState:
         self.checks: tuple[CheckState, ...] = ()
         self.messages: Book[Usage] = Book()
         self.operation: DurableOperation | None = None
+        self.aborting = False
+        """The abort is on disk, and its end not yet."""
         self.legs: tuple[Leg, ...] = ()
+        self.amid = False
+        """A leg of a run that has not finished is open."""
         self.calls = CallBook(run_id)
         self.pending: Book[str] = Book()
         self.turns: Book[TurnState] = Book()
@@ -189,7 +193,8 @@ class RunState:
         self.sequence, self.trace_sequence, self.answers = other.sequence, other.trace_sequence, other.answers
         self.chain, self.last_append, self.last_time = other.chain, other.last_append, other.last_time
         self.clock_stepped, self.active_ms, self.legs = other.clock_stepped, other.active_ms, other.legs
-        self.operation, self.accepted_parts = other.operation, other.accepted_parts
+        self.amid = other.amid
+        self.operation, self.aborting, self.accepted_parts = other.operation, other.aborting, other.accepted_parts
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
         self.delegations = other.delegations
         self.limits, self.checks, self.loop = other.limits, other.checks, other.loop

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from clew.core.abort import aborting
 from clew.core.compose import Composed, Saying, compose
 from clew.core.records import Head, Record
 from clew.core.state import RunState
@@ -124,7 +123,7 @@ class Journal:
             raise Stop("the leg has ended")
         if starts or _begins(sayings):
             self.check_start()
-        elif aborting(self.state) and _asks_or_records(sayings):
+        elif self.state.aborting and _asks_or_records(sayings):
             raise Stop("the run is aborting")
 
     def _compose(self, sayings: Sequence[Saying]) -> Composed:

@@ -51,7 +51,6 @@ class JournalReading:
         self._head = head
         self._owner_state = owner_state
         self._lines = LineReader(run_id, head)
-        self._at = 0
         self._why = ""
         self._unterminated = False
         self._tail: Tail | None = None
@@ -76,6 +75,11 @@ class JournalReading:
         assert self._tail is not None, "read to the last record first"
         return self._tail
 
+    @property
+    def _at(self) -> int:
+        """Where what was not read yet begins: behind the last good line, and its LF if it has one."""
+        return self._lines.size_bytes - self._unterminated
+
     def _good_lines(self) -> Iterator[list[tuple[Record, int]]]:
         """Records in portions, up to the first bad line or the end; leaves the place and what is wrong there behind."""
         rest, self._why = b"", ""
@@ -92,41 +96,34 @@ class JournalReading:
                 if len(rest) > MAX_APPEND:
                     raise BadLine(f"it is longer than {MAX_APPEND} bytes")
             if rest:
-                at, record = self._at, self._lines.feed(rest)
-                self._at += len(rest)
+                last = self._fed_singly(rest)
                 self._unterminated = True
-                self._follow_leg(record)
-                yield [(record, at)]
+                yield [last]
         except BadLine as bad:
             self._why = bad.why
 
     def _fed(self, whole: bytes) -> Iterator[list[tuple[Record, int]]]:
-        """The records of whole lines, read together where that is possible, each with its place."""
-        lines = whole.split(b"\n")[:-1]
-        before, bad = self._lines.sequence, None
-        records = read_records(whole) or []
-        try:
-            if records:
-                self._lines.follow(records, lines)
-            else:
-                # One of them is not as msgspec would write it; the lines before the first bad one still count.
-                records.extend(map(self._lines.feed, lines))
-        except BadLine as fault:
-            bad = fault
-        del records[self._lines.sequence - before :]
-        placed, at = [], self._at
-        for record, line in zip(records, lines, strict=False):
+        """The records of whole lines with their places, read together where that is possible."""
+        records = read_records(whole)
+        if records is None:
+            # One of them is not as msgspec would write it; the lines before the first bad one still count.
+            yield from ([self._fed_singly(line)] for line in whole.split(b"\n")[:-1])
+            return
+        taken, why = self._lines.follow(records, whole)
+        for record, _ in taken:
             if record.kind != "event":
                 self._follow_leg(record)
-            placed.append((record, at))
-            at += len(line) + 1
-        if records:
+        if taken:
             # Behind what ends a leg only the next leg may begin, so of events the last one is enough.
-            self._follow_leg(records[-1])
-        self._at = at
-        yield placed
-        if bad is not None:
-            raise bad
+            self._follow_leg(taken[-1][0])
+        yield taken
+        if why:
+            raise BadLine(why)
+
+    def _fed_singly(self, line: bytes) -> tuple[Record, int]:
+        at, record = self._at, self._lines.feed(line)
+        self._follow_leg(record)
+        return record, at
 
     def _after_missing_lf(self) -> Iterator[bytes]:
         """The pieces from the next line on: behind a last line without LF, its LF may have come meanwhile."""
@@ -138,7 +135,6 @@ class JournalReading:
             if first[:1] != b"\n":
                 raise BadLine("the line before it is whole, but its end is another byte than LF")
             self._unterminated = False
-            self._at += 1
             yield first[1:]
         yield from pieces
 

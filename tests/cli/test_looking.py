@@ -335,3 +335,59 @@ def test_a_snapshot_says_that_its_journal_contradicts_itself(home: clew.Home, ty
     assert deep["findings"] == snapshot["integrity"]["findings"] == shown["integrity"]["findings"]
     assert [] == home.result("aaa").snapshot["integrity"]["findings"]
     assert "it contradicts itself in 1 place: clew verify --deep" in typed("show", "ccc").out
+
+
+def _kept(typed: Typed, tmp_path: Path) -> str:
+    kept = tmp_path / "verdict.json"
+    kept.write_text(typed("verify", "--json").out)
+    return str(kept)
+
+
+def test_a_journal_that_was_cut_is_found_against_a_verdict_that_was_kept(
+    home: clew.Home, typed: Typed, tmp_path: Path
+) -> None:
+    """Whoever can cut the journal can put back its head as well, so what is known must lie elsewhere."""
+    kept = _kept(typed, tmp_path)
+    journal = Path(home.reader.store.locate("aaa-1"))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-1]))
+    (journal.with_suffix("") / "head.json").unlink()
+
+    plain, one, every = typed("verify"), typed("verify", "aaa", "--against", kept), typed("verify", "--against", kept)
+
+    assert (0, 12, 12) == (plain.code, one.code, every.code)
+    assert f"CORRUPT  aaa-1  run 'aaa-1' is not what it was: it ends with record {len(lines) - 1}" in every.out
+
+
+def test_a_journal_that_was_removed_is_found_against_a_verdict_that_was_kept(
+    home: clew.Home, typed: Typed, tmp_path: Path
+) -> None:
+    """Of a run that is gone nothing else in the home speaks."""
+    kept = _kept(typed, tmp_path)
+    Path(home.reader.store.locate("aaa-1")).unlink()
+
+    plain, one, every = typed("verify"), typed("verify", "aaa", "--against", kept), typed("verify", "--against", kept)
+
+    assert (0, 12, 12) == (plain.code, one.code, every.code)
+    assert "there is no journal" in one.err
+
+
+def test_a_home_that_only_grew_agrees_with_its_verdict(home: clew.Home, typed: Typed, tmp_path: Path) -> None:
+    """A new run, of which the verdict says nothing, is verified by itself; asked for alone, that is said."""
+    kept = _kept(typed, tmp_path)
+    home.run_sync(clew.agent(lambda run, _: "x", name="later"), run_id="later-1")
+
+    every, one, told = (
+        typed("verify", "--against", kept), typed("verify", "later", "--against", kept),
+        typed("verify", "aaa", "--against", kept, "--json"),
+    )  # fmt: skip
+
+    assert (0, 10, 0) == (every.code, one.code, told.code)
+    assert told.json["records"] == told.json["known"]
+
+
+def test_a_verdict_that_cannot_be_read_compares_with_nothing(home: clew.Home, typed: Typed, tmp_path: Path) -> None:
+    """It must not pass for one that agrees."""
+    done = typed("verify", "--against", str(tmp_path / "none.json"))
+
+    assert (2, True) == (done.code, "cannot be read" in done.err)

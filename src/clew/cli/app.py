@@ -156,6 +156,7 @@ def verify(
     /,
     *,
     deep: Annotated[bool, Switch] = False,
+    against: str | None = None,
     accept_loss: Annotated[bool, Switch] = False,
     by: str | None = None,
     reason: str | None = None,
@@ -171,6 +172,8 @@ def verify(
     Args:
         run: Any unique part of the run's id, or @last; all runs when left out.
         deep: Let a second reader judge what is said in them as well, by the twelve invariants.
+        against: FILE with what `clew verify --json` said before, kept elsewhere: a journal that was cut, or put back
+            from an older copy since, is found only so.
         accept_loss: Go on from what is left although records are missing; recorded, with --by and --reason.
         by: Who accepts it.
         reason: Why.
@@ -180,7 +183,7 @@ def verify(
     if accept_loss or by or reason or nonce:
         loss = acting.Loss(accept_loss, by or "", reason or "", nonce)
         return attend(options, lambda desk: acting.accept_loss(desk, run, loss))
-    return attend(options, lambda desk: looking.verify(desk, run, deep=deep))
+    return attend(options, lambda desk: looking.verify(desk, run, deep=deep, against=against))
 
 
 @app.command(sort_key=9)

@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from clew.cli.desk import Desk
+from clew.core.ids import match_id
+from clew.core.known import KnownEnd, gone, read_known, unknown
 from clew.core.records import Record
 from clew.core.snapshot import effect_rows
 from clew.core.state import RunState
-from clew.errors import ClewError, Corrupt
+from clew.errors import ClewError, Corrupt, UsageError
 from clew.runtime.home import Home
 from clew.runtime.reader import Seen
 from clew.views.account import account_lines, verdict_line
@@ -100,17 +103,21 @@ def _following(home: Home, run_id: str) -> Iterator[Record]:
         time.sleep(LOOK_S)
 
 
-def verify(desk: Desk, run: str | None, *, deep: bool = False) -> int:
-    """Check one journal, or all, to the end. 12 when one of them is not what was written, or contradicts itself."""
+def verify(desk: Desk, run: str | None, *, deep: bool = False, against: str | None = None) -> int:
+    """Check one journal, or all, to the end. 12 when one of them is not what was written, or contradicts itself.
+
+    `against`: a file with an earlier verdict; 12 as well when a run has not come as far as that says.
+    """
+    known = None if against is None else read_known(_content(against))
     home = desk.home().require()
     if run is not None:
-        found = _verified(desk, home, run, deep=deep)
+        found = _verified(desk, home, run, known, deep=deep)
         if desk.options.json:
             desk.screen.answer_json(found)
         else:
             desk.screen.answer_lines([verdict_line(found), *finding_lines(found)])
         return _exit_of(found)
-    judged = [_verdict(home, run_id, deep=deep) for run_id in sorted(home.reader.store.ids())]
+    judged = [_verdict(home, run_id, known, deep=deep) for run_id in sorted({*home.reader.store.ids(), *(known or ())})]
     verdicts, exits = [verdict for verdict, _ in judged], [code for _, code in judged]
     if desk.options.json:
         desk.screen.answer_json(verdicts)
@@ -119,10 +126,31 @@ def verify(desk: Desk, run: str | None, *, deep: bool = False) -> int:
     return EXIT_CORRUPT if EXIT_CORRUPT in exits else max(exits, default=0)
 
 
-def _verified(desk: Desk, home: Home, run: str, *, deep: bool) -> dict[str, Any]:
-    """What is found of one run; of one that cannot be followed, what the checker found is told before the error."""
+def _content(path: str) -> bytes:
     try:
-        return home.verify(run, deep=deep)
+        return Path(path).read_bytes()
+    except OSError as fault:
+        raise UsageError(
+            f"the verdict to compare with cannot be read: {fault}",
+            code="invalid_verdict",
+            next="Give the file that `clew verify --json > FILE` wrote.",
+            path=path,
+        ) from None
+
+
+def _verified(desk: Desk, home: Home, run: str, known: dict[str, KnownEnd] | None, *, deep: bool) -> dict[str, Any]:
+    """What is found of one run; of one that cannot be followed, what the checker found is told before the error."""
+    end = None
+    if known is not None:
+        # By its part of an id a run that is gone would not be found, and that is what is asked.
+        run_id = match_id(run, {*home.reader.store.ids(), *known}) if run != "@last" else home.find(run)
+        run, end = run_id, known.get(run_id)
+        if end is None:
+            raise unknown(run_id)
+        if run_id not in home.reader.store.ids():
+            raise gone(end)
+    try:
+        return home.verify(run, deep=deep, known=end)
     except Corrupt as error:
         if not desk.options.json:
             desk.screen.answer_lines(finding_lines(error.facts))
@@ -133,10 +161,13 @@ def _exit_of(found: Mapping[str, Any]) -> int:
     return EXIT_CORRUPT if found["missingBlobs"] or found.get("findingCount") else 0
 
 
-def _verdict(home: Home, run_id: str, *, deep: bool) -> tuple[dict[str, Any], int]:
+def _verdict(home: Home, run_id: str, known: dict[str, KnownEnd] | None, *, deep: bool) -> tuple[dict[str, Any], int]:
     """What is found of one run, and the exit code of that alone."""
+    end = (known or {}).get(run_id)
     try:
-        found = home.verify(run_id, deep=deep)
+        if end is not None and run_id not in home.reader.store.ids():
+            raise gone(end)
+        found = home.verify(run_id, deep=deep, known=end)
     except ClewError as error:
         return {"runId": run_id, **error.as_json()}, error.exit_code
     return found, _exit_of(found)

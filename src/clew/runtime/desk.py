@@ -7,6 +7,7 @@ import msgspec
 
 from clew.core.approvals import Approve, Judgement, Reject
 from clew.core.ids import split_key
+from clew.core.known import KnownEnd
 from clew.core.resume import ResumePlan
 from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
@@ -172,9 +173,10 @@ class Desk:
         """How a run stands, without touching it."""
         return self.reader.result(self.reader.see(self.find(run)).state)
 
-    def verify(self, run: str, *, deep: bool = False) -> dict[str, Any]:
+    def verify(self, run: str, *, deep: bool = False, known: KnownEnd | None = None) -> dict[str, Any]:
         """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed.
 
         `deep`: a second reader judges it by the twelve invariants as well; `findings` is what it found.
+        `known`: how far it had come by an earlier verdict; a journal that was cut or put back since is `Corrupt`.
         """
-        return self.reader.verify(self.find(run), deep=deep)
+        return self.reader.verify(self.find(run), deep=deep, known=known)

@@ -11,6 +11,7 @@ from clew.core.calls import CallState
 from clew.core.folding import fold
 from clew.core.ids import match_id
 from clew.core.invariants import Checker
+from clew.core.known import KnownEnd, held_against
 from clew.core.outcome import effect_row
 from clew.core.records import Record
 from clew.core.resume import Facts, check_ours
@@ -209,17 +210,18 @@ class Reader:
             fault=fault,
         )
 
-    def verify(self, run_id: str, *, deep: bool = False) -> dict[str, Any]:
+    def verify(self, run_id: str, *, deep: bool = False, known: KnownEnd | None = None) -> dict[str, Any]:
         """Check a run's journal to its end and say what was found; nothing is changed.
 
         `deep`: ask the invariant checker as well, a second opinion; what it finds is told, it raises nothing.
+        `known`: how far it had come when it was verified before; it must still be that journal, grown or not.
 
         Raises:
             Corrupt: with line and byte; of a deep look, with what the checker found in the member `findings`.
         """
         found = self._findings(run_id) if deep else {}
         try:
-            return self._verified(run_id) | found
+            return self._verified(run_id, known) | found
         except Corrupt as fault:
             fault.facts.update(found)
             raise
@@ -233,8 +235,10 @@ class Reader:
         checker.end()
         return _told(checker)
 
-    def _verified(self, run_id: str) -> dict[str, Any]:
-        seen = self.see(run_id)
+    def _verified(self, run_id: str, known: KnownEnd | None) -> dict[str, Any]:
+        reading = self.store.read(run_id)
+        state = fold(reading if known is None else held_against(reading, known), run_id)
+        seen = Seen(state, reading.tail)
         head = self.store.head(run_id)
         missing = unreadable_blobs(self.blobs, seen.state)
         return {
@@ -243,6 +247,7 @@ class Reader:
             "chained": seen.state.own,
             "chain": seen.state.chain,
             "head": None if head is None else head.sequence,
+            **({} if known is None else {"known": known.records}),
             "tail": msgspec.to_builtins(seen.tail),
             "legs": len(seen.state.legs),
             "state": seen.state.state,

@@ -4,8 +4,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH := .venv-bench/bin
+FUZZ := .venv-fuzz/bin
+JUDGES := .venv-judges/bin
+# One of the judges needs Python 3.12; without it that one is said not to have run.
+JUDGES_PYTHON ?= $(shell for found in python3.13 python3.12; do $$found --version >/dev/null 2>&1 && command -v $$found && exit; done; echo $(PYTHON))
 
-.PHONY: demo test cover check format journeys bench lock clean
+.PHONY: demo test cover check format journeys bench fuzz judges lock clean
 
 demo: $(READY)
 	$(BIN)/python examples/orders/demo.py
@@ -31,6 +35,29 @@ bench: .venv-bench/.ready
 	$(PYTHON) -m venv .venv-bench
 	$(BENCH)/python -m pip install --quiet --require-hashes -r bench/requirements.lock
 	$(BENCH)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+# Arbitrary bytes as files of every kind, SECONDS for each; what reaches a new place is kept in the corpus, and replayed.
+SECONDS ?= 60
+fuzz: .venv-fuzz/.ready
+	for target in tests/fuzz/corpus/*; do \
+		$(FUZZ)/python -m tests.fuzz $${target##*/} -max_total_time=$(SECONDS) -max_len=200 -print_final_stats=1 $$target || exit 1; \
+	done
+
+.venv-fuzz/.ready: tests/fuzz/requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv-fuzz
+	$(FUZZ)/python -m pip install --quiet --require-hashes -r tests/fuzz/requirements.lock
+	$(FUZZ)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+# What other people's test suites say of clew, in their own words; five minutes. Kept in docs/assurance/.
+judges: .venv-judges/.ready
+	$(JUDGES)/python -m judges
+
+.venv-judges/.ready: judges/requirements.lock pyproject.toml
+	$(JUDGES_PYTHON) -m venv .venv-judges
+	$(JUDGES)/python -m pip install --quiet --require-hashes -r judges/requirements.lock
+	$(JUDGES)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
 check: $(READY)
@@ -59,7 +86,9 @@ LOCKING := uv pip compile pyproject.toml --universal --generate-hashes --extra c
 lock:
 	$(LOCKING) --extra dev --extra otel --output-file requirements.lock
 	$(LOCKING) --extra bench --output-file bench/requirements.lock
+	$(LOCKING) --extra fuzz --output-file tests/fuzz/requirements.lock
+	$(LOCKING) --extra judges --output-file judges/requirements.lock
 
 clean:
-	rm -rf .venv .venv-bench .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-bench .venv-fuzz .venv-judges .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests examples docs -name __pycache__ -type d -prune -exec rm -rf {} +

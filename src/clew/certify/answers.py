@@ -1,6 +1,6 @@
 """What external tools and models answer in a trial, whose bodies are not run: from a file, or from a recorded run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,7 +101,7 @@ def read_file(path: Path) -> Answers:
         raise _invalid(path, str(fault)) from fault
     if type(given) is not dict:
         raise _invalid(path, "it is no object")
-    return Answers(told for tool, entries in given.items() for told in _entries(path, tool, entries))
+    return Answers(told for tool, answers in given.items() for told in entries(path, tool, answers))
 
 
 def document(answers: Answers) -> bytes:
@@ -114,23 +114,24 @@ def document(answers: Answers) -> bytes:
     return msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
 
 
-def _entries(path: Path, tool: str, entries: Any) -> Iterable[Told]:
-    if type(entries) is not list:
+def entries(path: Path | str, tool: str, given: Any) -> Iterator[Told]:
+    """The answers of one tool of such a document; `path` is named in errors."""
+    if type(given) is not list:
         raise _invalid(path, f"{tool}: it is no list")
-    for number, entry in enumerate(entries, 1):
+    for number, entry in enumerate(given, 1):
         at = f"{tool}, entry {number}"
         if type(entry) is not dict or not ({"answer", "error"} & entry.keys()) or entry.keys() - _MEMBERS:
             raise _invalid(path, f"{at}: it needs `answer` or `error`, beside `arguments` (of a turn: `request`)")
         is_turn = tool == TURNS
-        given = entry.get("request" if is_turn else "arguments", msgspec.UNSET)
-        asked = "" if given is msgspec.UNSET else fingerprint(given)
+        about = entry.get("request" if is_turn else "arguments", msgspec.UNSET)
+        asked = "" if about is msgspec.UNSET else fingerprint(about)
         step = f"turn-{number}" if is_turn and not asked else ""
         if type(entry.get("error", "")) is not str:
             raise _invalid(path, f"{at}: its error is no text")
         yield Told("" if is_turn else tool, step, asked, entry.get("answer"), entry.get("error", ""))
 
 
-def _invalid(path: Path, why: str) -> UsageError:
+def _invalid(path: Path | str, why: str) -> UsageError:
     return UsageError(
         f"the answers in {str(path)!r} cannot be used: {why}",
         code="invalid_answers",
@@ -140,7 +141,7 @@ def _invalid(path: Path, why: str) -> UsageError:
 
 
 def of_run(home: Home, run_id: str) -> Answers:
-    """What was answered in a recorded run, to tools and by models.
+    """What was answered in a recorded run and its children, to tools and by models.
 
     Raises:
         NotFound, Corrupt: as for reading a run.
@@ -165,6 +166,8 @@ def of_run(home: Home, run_id: str) -> Answers:
         for turn in state.turns.values()
         if turn.answer is not None
     ]
+    for child in state.delegations.values():
+        told += of_run(home, child.child_id).told
     return Answers(told)
 
 

@@ -134,7 +134,8 @@ def _written(event: str, given: tuple[Any, ...]) -> Iterator[str]:
     for place in places:
         path = given[place]
         if isinstance(path, str | bytes | os.PathLike) and os.fsdecode(path) not in (":memory:", ""):
-            yield os.fsdecode(path).removeprefix("file:")
+            text = os.fsdecode(path)
+            yield text[len("file:") :].partition("?")[0] if text.startswith("file:") else text
 
 
 def _address(whom: Any) -> str:

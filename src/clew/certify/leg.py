@@ -71,7 +71,7 @@ class Deadly:
     def __init__(self, order: LegOrder, ledger: Ledger) -> None:
         self._order = order
         self._ledger = ledger
-        self._appends = itertools.count(1)
+        self._appends = itertools.count(order.appends + 1)
 
     def around(self, append: Callable[[], Any]) -> Any:
         """One append, with death on the one or the other side of it."""

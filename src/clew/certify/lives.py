@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from clew.certify.surroundings import renew
 from clew.core.records import Record
 from clew.core.review import DidNotHappen, Happened
 from clew.core.state import RunState
-from clew.errors import ClewError, NotFound, UsageError
+from clew.errors import ClewError, NotFound, Refused, UsageError
 from clew.runtime.home import Home
 
 MAX_LEGS: Final = 12
@@ -53,7 +53,7 @@ class Server:
         facts = msgspec.json.decode(said, type=Facts) if said else Facts(fault=_gone(self._process.wait()))
         if facts.fault is not None:
             code, message, following = facts.fault
-            raise _import_failed(code, message, following)
+            raise _import_failed(code, message, following, refused=facts.refused)
         return facts
 
     def leg(self, order: LegOrder) -> LegReport:
@@ -80,9 +80,9 @@ def _gone(status: int) -> tuple[str, str, str]:
     return "agent_not_loadable", message, "Import the file by itself and see what it does."
 
 
-def _import_failed(code: str, message: str, following: str) -> ClewError:
+def _import_failed(code: str, message: str, following: str, *, refused: bool) -> ClewError:
     """The error of the server's process, told on."""
-    return UsageError(message, code=code, next=following)
+    return (Refused if refused else UsageError)(message, code=code, next=following)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,6 @@ class Lived:
         outcome: `completed`, `failed: …`, `paused: …`, `refused: …` with a code, `died`, `too late` or `no end`.
         entries: Its ledger.
         left: Processes that lived on after a leg, in words.
-        lots: Appends and bodies of its first leg.
         unanswered: What was asked that nobody answers, if that ended it.
         calls: What the journal knows of the calls, in the end.
     """
@@ -190,9 +189,9 @@ class _Life:
         return LegOrder(
             folder=str(stage.folder), work=str(stage.work), run_id=lived.run_id, number=lived.legs,
             deed="resume" if self._born() else "run", dice=f"{terms.seed}:{lived.point.name}:{lived.legs}",
-            prompt=terms.prompt, ahead_ms=self._ahead_ms, answers=terms.answers, kill=lived.point.kill_of(lived.legs),
-            fails=lived.point.fails if lived.legs == 1 else 0, live=self._live, may_write=terms.may_write,
-            patience_s=self._patience_s,
+            prompt=terms.prompt, ahead_ms=self._ahead_ms, answers=terms.answers, fails=lived.point.fails,
+            kill=lived.point.next_kill(lived.struck), **since_death(lived.entries), live=self._live,
+            may_write=terms.may_write, patience_s=self._patience_s,
         )  # fmt: skip
 
     def _born(self) -> bool:
@@ -256,16 +255,19 @@ class _Life:
         return True
 
     def _settled(self) -> bool:
-        """Say of each open effect what the ledger says; True when there was one."""
-        state = self._state()
+        """Say of each open effect what the ledger says, and yes to each question, of children too; was there one?"""
         answers = {entry.key: entry.answer for entry in self._lived.entries if entry.did == "happened"}
-        found = [] if state is None else state.unsettled()
-        for call in found:
-            verdict = Happened(answers[call.key]) if call.key in answers else DidNotHappen()
-            self._home().settle(
-                self._lived.run_id, verdict, call=call.key, by=SAID_BY, reason="as the ledger of the trial says"
-            )
-        return bool(found)
+        said = False
+        for run_id in self._home().reader.store.ids():
+            home = self._home()
+            for call in home.reader.see(run_id).state.unsettled():
+                verdict = Happened(answers[call.key]) if call.key in answers else DidNotHappen()
+                home.settle(run_id, verdict, call=call.key, by=SAID_BY, reason="as the ledger of the trial says")
+                said = True
+            for asked in home.reader.row(run_id).get("approvals", ()):
+                home.approve(run_id, call=asked["approvalId"], by=SAID_BY, reason="a trial lets it start")
+                said = True
+        return said
 
     def _look_back(self) -> None:
         lived = self._lived
@@ -279,7 +281,8 @@ class _Life:
             lived.output = (lived.state.agent_end or {}).get("output")
 
 
-def told_of(lived: Lived) -> Mapping[str, int]:
-    """How many appends and bodies its first leg had."""
-    first = [entry.did for entry in lived.entries if entry.leg == 1]
-    return {"appends": first.count("appended"), "bodies": first.count("began") + first.count("refused")}
+def since_death(entries: Sequence[Entry]) -> dict[str, int]:
+    """How many appends and bodies there were since the last death, or in all if there was none."""
+    did = [entry.did for entry in entries]
+    since = did[len(did) - did[::-1].index("struck") :] if "struck" in did else did
+    return {"appends": since.count("appended"), "bodies": since.count("began") + since.count("refused")}

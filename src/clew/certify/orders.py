@@ -20,8 +20,8 @@ class LegOrder(msgspec.Struct, frozen=True):
         dice: From what chance is drawn.
         ahead_ms: So far ahead of the machine's clock this life is, as it has slept.
         answers: The file of the answers, if there are any.
-        kill: Where this leg dies.
-        fails: Which of its bodies is refused instead of run; 0 for none.
+        kill: Where it dies; `appends` and `bodies` were counted before it by the legs since the last death.
+        fails: Which body is refused instead of run; 0 for none.
         live: The bodies of external tools and models are run: the one time that `--live` asks for.
         may_write: Folders outside that the agent may write to.
         patience_s: A leg that takes longer is ended.
@@ -37,6 +37,8 @@ class LegOrder(msgspec.Struct, frozen=True):
     ahead_ms: int = 0
     answers: str = ""
     kill: Kill | None = None
+    appends: int = 0
+    bodies: int = 0
     fails: int = 0
     live: bool = False
     may_write: tuple[str, ...] = ()

@@ -15,10 +15,10 @@ _NAME: Final = re.compile(r"(before|after|start|end|fails):([1-9][0-9]{0,5})")
 
 
 class Kill(msgspec.Struct, frozen=True):
-    """One death of one process.
+    """One death, counted from the beginning of the life or from the death before it.
 
-    `before` and `after` count its appends, the birth of the run too; `start` and `end` count the bodies of its tools
-    that may change the world: before the body runs, and after it, before anything of its end is recorded.
+    `before` and `after` count appends, the birth of the run too; `start` and `end` count the bodies of tools that may
+    change the world: before the body runs, and after it, before anything of its end is recorded.
     """
 
     moment: Moment
@@ -31,7 +31,7 @@ class Kill(msgspec.Struct, frozen=True):
 
 
 class Point(msgspec.Struct, frozen=True):
-    """What happens to one life: its first legs die one kill each; or its effect number `fails` does not happen."""
+    """What happens to one life: it dies so often; or its effect number `fails` does not happen."""
 
     kills: tuple[Kill, ...] = ()
     fails: int = 0
@@ -43,13 +43,13 @@ class Point(msgspec.Struct, frozen=True):
             return f"fails:{self.fails}"
         return "+".join(kill.name for kill in self.kills) or "none"
 
-    def kill_of(self, leg: int) -> Kill | None:
-        """How the leg of this number, from 1, dies."""
-        return self.kills[leg - 1] if leg <= len(self.kills) else None
+    def next_kill(self, died: int) -> Kill | None:
+        """The death that comes after so many."""
+        return self.kills[died] if died < len(self.kills) else None
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What the life without a death did in its first leg: appends, and bodies that may change the world."""
+    """What the life without a death did: appends, and bodies that may change the world."""
 
     appends: int
     bodies: int
@@ -88,7 +88,7 @@ def singles(shape: Shape) -> list[Point]:
 
 
 def pairs(shape: Shape) -> Iterator[Point]:
-    """A second death, in the leg that goes on after the first one."""
+    """A second death, while the life goes on after the first one."""
     for first in singles(shape):
         for kill in first.kills:
             left = shape.appends - kill.number if kill.moment in ("before", "after") else shape.appends // 2

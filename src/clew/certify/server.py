@@ -32,6 +32,7 @@ class Facts(msgspec.Struct, frozen=True):
     agent: str = ""
     tools: tuple[str, ...] = ()
     fault: tuple[str, str, str] | None = None
+    refused: bool = False
 
 
 def serve(load: Callable[[], Agent], control: socket.socket) -> int:
@@ -45,7 +46,10 @@ def serve(load: Callable[[], Agent], control: socket.socket) -> int:
         agent = load()
         require_forkable()
     except ClewError as fault:
-        control.send(msgspec.json.encode(Facts(fault=(fault.code, fault.message, fault.next))))
+        said = Facts(fault=(fault.code, fault.message, fault.next), refused=isinstance(fault, Refused))
+        # Whoever asked may have heard it from another server, and be gone.
+        with contextlib.suppress(OSError):
+            control.send(msgspec.json.encode(said))
         return fault.exit_code
     control.send(msgspec.json.encode(Facts(agent.name, tuple(agent.tools))))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -40,7 +40,7 @@ class StandIns:
         self._guard = guard
         self._happened = happened
         self._counting = threading.Lock()
-        self._bodies = 0
+        self._bodies = order.bodies
         self._turns = 0
 
     # Tools.

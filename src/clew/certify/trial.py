@@ -17,7 +17,7 @@ import msgspec
 from clew.certify import answers as answered
 from clew.certify.answers import Answers
 from clew.certify.judging import Finding, Usual, first_look, judge, usual
-from clew.certify.lives import COMPLETED, Lived, Server, Stage, Terms, told_of
+from clew.certify.lives import COMPLETED, Lived, Server, Stage, Terms, since_death
 from clew.certify.points import Point, Shape, parse_point, planned, singles
 from clew.certify.report import Report, gathered
 from clew.certify.server import Facts
@@ -29,7 +29,10 @@ from clew.runtime.home import Home
 
 STAGES: Final = 2
 FIRST_S: Final = 120.0
-PATIENCE: Final = 10.0
+PATIENCE_S: Final = 10.0
+"""Beside five times what the life without a death took: so long may one leg take."""
+FEW: Final = 8
+"""Fewer points than these are not worth the imports of a second stage."""
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -93,7 +96,7 @@ class Trial:
             terms = Terms(template, wish.seed, wish.prompt, self._answers(stages[0], template), wish.may_write)
             whole, again = self._whole(stages[0], terms)
             known = usual(whole, again)
-            shape = Shape(**told_of(whole))
+            shape = Shape(**since_death(whole.entries))
             self._note(whole, Point(), [*first_look(whole, facts.tools), *judge(whole, known)])
             points = [parse_point(wish.point)] if wish.point else planned(shape, wish.points, wish.seed)
             if not known.steady:
@@ -104,7 +107,8 @@ class Trial:
     def _opened(self, closing: ExitStack, template: Path) -> tuple[list[Stage], Facts]:
         """The stages, each with two servers; all import at the same time."""
         stages, servers = [], []
-        for number in range(1 if self._wish.point else min(STAGES, os.cpu_count() or 1)):
+        few = self._wish.point != "" or (self._wish.points or FEW) < FEW
+        for number in range(1 if few else min(STAGES, os.cpu_count() or 1)):
             folder = self._folder / f"stage{number}"
             copy(template, folder / "work")
             pair = [self._server(folder / "work", order) for order in (0, 1)]
@@ -146,7 +150,7 @@ class Trial:
         began_s = self._clock.monotonic_s()
         whole = stage.live(terms, Point(), self._name(), patience_s=FIRST_S)
         took_s = self._clock.monotonic_s() - began_s
-        self._patience_s = min(FIRST_S, PATIENCE + 5 * took_s)
+        self._patience_s = min(FIRST_S, PATIENCE_S + 5 * took_s)
         if whole.unanswered is not None:
             tool = whole.unanswered.tool
             raise Refused(

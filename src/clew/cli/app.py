@@ -13,8 +13,6 @@ from cyclopts import (
 )
 
 from clew.cli import acting, deciding, examining, finding, looking, resuming, running
-from clew.cli.certifying import Asked
-from clew.cli.certifying import certify as certifying
 from clew.cli.desk import Desk, attend
 from clew.cli.limits import NO_LIMITS, Limits
 from clew.cli.root import DEFAULTS, Choice, Switch, app
@@ -275,10 +273,13 @@ def certify(
         may_write: A folder outside that the agent may write to; may be given again.
         options: What every command takes.
     """
-    asked = Asked(
+    # Whoever only looks at runs need not wait until all is imported that tries agents.
+    from clew.cli import certifying  # noqa: PLC0415  # see above
+
+    asked = certifying.Asked(
         target, input, points, point, budget, seed, answers, recorded, live, yes, keep, workspace, tuple(may_write)
     )
-    return attend(options, lambda desk: certifying(desk, asked))
+    return attend(options, lambda desk: certifying.certify(desk, asked))
 
 
 def serve(argv: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from clew.errors import UsageError
 
 def planted(folder: Path) -> Path:
     source = folder / "source"
-    for name in ("a.txt", "deep/b.txt", ".git/config", ".venv/lib/x.py", "deep/node_modules/y.js"):
+    for name in ("a.txt", "deep/b.txt", ".git/config", ".venv/lib/x.py", "deep/node_modules/y.js", "clew-certify-x/z"):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(name, "utf-8")
     (source / "link").symlink_to("a.txt")

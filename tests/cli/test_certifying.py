@@ -1,6 +1,8 @@
 """`clew certify`: what is asked before anything real happens, what is refused, and the exit codes."""
 
+import contextlib
 import json
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +91,30 @@ def test_a_real_run_that_is_wanted_happens_once(tried: Shell) -> None:
     assert [{"arguments": {"order": "7", "cents": 4200}, "answer": {"transfer": "T-7"}}] == json.loads(
         (tried.folder / "kept.json").read_bytes()
     )["pay"][:1]
+
+
+def test_who_interrupts_it_leaves_nothing_behind(tried: Shell) -> None:
+    """Neither processes that go on killing, nor their folders."""
+    scratch = tried.folder / "scratch"
+    scratch.mkdir()
+    tried.env["TMPDIR"] = str(scratch)
+    live = tried.start("certify", "agent.py:settle", "7 8", "--answers", "answers.json", "--points", "100000")
+    live.until("50 points")
+
+    live.signal(signal.SIGINT)
+    done = live.end()
+
+    assert (130, [], []) == (done.code, list(scratch.iterdir()), marked(f"TMPDIR={scratch}"))
+
+
+def marked(variable: str) -> list[str]:
+    """Processes that were given this variable."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if variable.encode() in environ.read_bytes().split(b"\0"):
+                found.append(environ.parent.name)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -56,10 +56,6 @@ class Answers:
         known = [each for each in self.told if not each.tool]
         return _nearest(known, turn, fingerprint(request), "a model")
 
-    def knows(self, tool: str) -> bool:
-        """Is anything known of this tool?"""
-        return any(each.tool == tool for each in self.told)
-
 
 def _nearest(known: list[Told], step: str, asked: str, whom: str) -> Told:
     for fits in (

@@ -35,7 +35,7 @@ _CHANGES: Final = {
     "os.truncate": (0,), "os.chmod": (0,), "os.chown": (0,), "os.utime": (0,), "os.setxattr": (0,),
     "os.removexattr": (0,), "sqlite3.connect": (0,),
 }  # fmt: skip
-_REACHES: Final = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+_REACHES: Final = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo"})
 _STARTS: Final = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
 _HARMLESS: Final = ("/dev/null", "/dev/tty", "/dev/stdout", "/dev/stderr", "/proc/self/")
 _WORDS: Final = {"probe": "probe_writes", "free": "free_tool_writes"}
@@ -86,7 +86,7 @@ class Guard:
     def _judge(self, event: str, given: tuple[Any, ...]) -> None:
         doing = DOING.get()
         if event in _REACHES:
-            self._reached(doing, given)
+            self._reached(doing, given[:2] if event == "socket.getaddrinfo" else given[-1])
         elif event in _STARTS:
             self._started(doing, given)
         else:
@@ -105,12 +105,12 @@ class Guard:
         self._ledger.say("found", code, f"{doing.what} writes {place!r}, which was refused", doing.what)
         raise PermissionError(errno.EACCES, "clew certify lets nothing be written here", path)
 
-    def _reached(self, doing: Doing, given: tuple[Any, ...]) -> None:
+    def _reached(self, doing: Doing, whom: Any) -> None:
         if doing.part == "live" or self._looking:
             return
         if doing.part != "probe":
-            whom = _address(given[-1] if len(given) > 1 else "")
-            self._ledger.say("found", "network_past_gate", f"{doing.what} connects to {whom}, which was refused")
+            said = f"{doing.what} connects to {_address(whom)}, which was refused"
+            self._ledger.say("found", "network_past_gate", said, doing.what)
         raise ConnectionRefusedError(errno.ECONNREFUSED, "clew certify lets nobody be reached from here")
 
     def _started(self, doing: Doing, given: tuple[Any, ...]) -> None:
@@ -140,7 +140,8 @@ def _written(event: str, given: tuple[Any, ...]) -> Iterator[str]:
 
 def _address(whom: Any) -> str:
     if isinstance(whom, tuple) and len(whom) > 1:
-        return f"{whom[0]}:{whom[1]}"
+        host = whom[0].decode() if isinstance(whom[0], bytes) else whom[0]
+        return f"{host}:{whom[1]}"
     return os.fsdecode(whom) if isinstance(whom, str | bytes) else str(whom)
 
 

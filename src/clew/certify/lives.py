@@ -35,7 +35,10 @@ class Server:
 
     def __init__(self, command: Sequence[str], work: Path, hash_seed: int) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONDONTWRITEBYTECODE": "1"}
+        # Nor may an agent that opens a home by itself find its user's.
+        kept = {name: value for name, value in os.environ.items() if name != "CLEW_HOME"}
+        environment = {**kept, "PYTHONHASHSEED": str(hash_seed), "PYTHONDONTWRITEBYTECODE": "1"}
+        self._legs: set[socket.socket] = set()
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", *command, str(theirs.fileno())],
@@ -62,12 +65,19 @@ class Server:
         with ours:
             with theirs:
                 socket.send_fds(self._control, [b"!"], [theirs.fileno()])
-            ours.sendall(msgspec.json.encode(order) + b"\n")
-            said = b"".join(iter(lambda: ours.recv(1 << 16), b""))
+            self._legs.add(ours)
+            try:
+                ours.sendall(msgspec.json.encode(order) + b"\n")
+                said = b"".join(iter(lambda: ours.recv(1 << 16), b""))
+            finally:
+                self._legs.discard(ours)
         return msgspec.json.decode(said, type=LegReport) if said else LegReport(crashed="its keeper ended")
 
     def close(self) -> None:
-        """No more legs."""
+        """No more legs: those that are still lived end now, for nobody waits for them."""
+        for answering in tuple(self._legs):
+            with contextlib.suppress(OSError):
+                answering.shutdown(socket.SHUT_RDWR)
         self._control.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
@@ -149,6 +159,11 @@ class Stage:
         empty = self.folder / "empty"
         empty.mkdir(exist_ok=True)
         return empty
+
+    def close(self) -> None:
+        """Nothing is lived here any more."""
+        for server in self._servers:
+            server.close()
 
     def leg(self, order: LegOrder) -> LegReport:
         """One leg, each in a process that orders its sets otherwise than the one before."""

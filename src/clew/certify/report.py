@@ -30,7 +30,6 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
         not_reached: Lives that ended before the death that was meant for them.
         outcomes: How the lives ended, counted.
         settled: Lives in which a person had to say what had happened.
-        guessed: Calls that were answered with an answer to other arguments.
     """
 
     agent: str

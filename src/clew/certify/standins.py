@@ -129,20 +129,25 @@ class StandIns:
 
     def _answered(self, entered: "_Entered") -> Any:
         """What a tool is said to answer, whose body is not run."""
-        tool, call = entered.tool, entered.call
-        step = split_key(call.key)[1] if call is not None else ""
-        try:
-            told = self._answers.of_call(tool.name, step, entered.arguments)
-        except Unanswered:
-            if tool.returns in (None, type(None)):
-                return None
-            self._unanswered(tool.name, entered.arguments)
-        return _given(told)
+        if entered.told is not None:
+            return _given(entered.told)
+        if entered.tool.returns not in (None, type(None)):
+            self._unanswered(entered.tool.name, entered.arguments)
+        return None
 
-    def runs(self, tool: Tool) -> bool:
-        """Is its real body run? That of a workspace tool always; of one that only looks, if nothing is known of it."""
+    def told(self, tool: Tool, call: Call | None, arguments: dict[str, Any]) -> Told | None:
+        """What is known of its answer; nothing of a tool whose body is run anyway."""
+        if self._order.live or tool.capability.effect == "workspace":
+            return None
+        try:
+            return self._answers.of_call(tool.name, split_key(call.key)[1] if call is not None else "", arguments)
+        except Unanswered:
+            return None
+
+    def runs(self, tool: Tool, told: Told | None) -> bool:
+        """Is its real body run? That of a workspace tool always; of one that only looks, if nobody says its answer."""
         effect = tool.capability.effect
-        return self._order.live or effect == "workspace" or (effect == "none" and not self._answers.knows(tool.name))
+        return self._order.live or effect == "workspace" or (effect == "none" and told is None)
 
     def _unanswered(self, whom: str, asked: Any) -> NoReturn:
         self._ledger.write("unanswered", tool=whom, arguments=asked)
@@ -219,7 +224,8 @@ class _Entered:
         self.arguments = arguments
         self.counted = counted
         self.number = 0
-        self.runs = stand_ins.runs(tool)
+        self.told = stand_ins.told(tool, call, arguments)
+        self.runs = stand_ins.runs(tool, self.told)
         self.doing = Doing("live" if stand_ins._order.live else _part(tool.capability), tool.name)
 
     def facts(self) -> dict[str, Any]:

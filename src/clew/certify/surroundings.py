@@ -13,8 +13,15 @@ LEFT_OUT: Final = frozenset({
     ".pytest_cache", ".ruff_cache", ".hypothesis", ".tox",
 })  # fmt: skip
 """Folders that are not copied, wherever they lie."""
+SCRATCH: Final = "clew-certify-"
+"""How the folder of a trial begins; one that lies in the workspace is not copied into itself."""
 MAX_BYTES: Final = 32 << 20
 MAX_FILES: Final = 2000
+
+
+def is_copied(folder: str) -> bool:
+    """Is a folder of this name copied?"""
+    return folder not in LEFT_OUT and not folder.startswith(SCRATCH)
 
 
 def measured(folder: Path) -> tuple[int, int]:
@@ -38,7 +45,7 @@ def measured(folder: Path) -> tuple[int, int]:
 
 def _files(folder: Path) -> Iterator[Path]:
     for at, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in LEFT_OUT]
+        folders[:] = filter(is_copied, folders)
         yield from (Path(at, name) for name in names)
 
 
@@ -46,7 +53,7 @@ def copy(source: Path, target: Path) -> None:
     """Copy a workspace; links stay links, sockets and pipes stay out."""
     target.mkdir(parents=True, exist_ok=True)
     for at, folders, names in os.walk(source):
-        folders[:] = [name for name in folders if name not in LEFT_OUT]
+        folders[:] = filter(is_copied, folders)
         here = target / Path(at).relative_to(source)
         for name in folders:
             _made(Path(at, name), here / name)

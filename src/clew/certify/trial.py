@@ -21,7 +21,7 @@ from clew.certify.lives import COMPLETED, Lived, Server, Stage, Terms, since_dea
 from clew.certify.points import Point, Shape, parse_point, planned, singles
 from clew.certify.report import Report, gathered
 from clew.certify.server import Facts
-from clew.certify.surroundings import copy, measured
+from clew.certify.surroundings import SCRATCH, copy, measured
 from clew.core.answers import json_text
 from clew.errors import Refused
 from clew.runtime.clock import SystemClock
@@ -31,6 +31,7 @@ STAGES: Final = 2
 FIRST_S: Final = 120.0
 PATIENCE_S: Final = 10.0
 """Beside five times what the life without a death took: so long may one leg take."""
+STOPPING_S: Final = 10.0
 FEW: Final = 8
 """Fewer points than these are not worth the imports of a second stage."""
 
@@ -177,8 +178,17 @@ class Trial:
         ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException as struck:
+            # Ctrl-C: the lives under way end before their folders are taken away.
+            self._fault = struck
+            for stage in stages:
+                stage.close()
+            for thread in threads:
+                thread.join(STOPPING_S)
+            raise
         if self._fault is not None:
             raise self._fault
 
@@ -274,7 +284,7 @@ def require_linux() -> None:
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="clew-certify-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, ignore_cleanup_errors=True) as folder:
         yield Path(folder).resolve()
 
 

@@ -77,7 +77,7 @@ def refuse(order: str) -> clew.Failed:
     return clew.Failed("never", order)
 
 
-def helper_agent(run: clew.SyncRun, prompt: str) -> str:
+def part(run: clew.SyncRun, prompt: str) -> str:
     return str(run.call(pay, order="child")["paid"])
 
 
@@ -89,7 +89,7 @@ def agent(run: clew.SyncRun, prompt: str) -> str:
     try:
         run.call(refuse, order="c")
     except clew.ToolError:
-        run.child(helper_agent)
+        run.child(part)
     return "done"
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ class World:
         """Everything outside, also what was written beside."""
         return sorted(path.name for path in self.file.parent.iterdir())
 
-    def try_out(self, name: str, agent: str = "agent", **how: object) -> Report:
+    def try_out(self, name: str, agent: str = "agent", **how: Any) -> Report:
         """A trial of one of the agents."""
         given = answers.Answers(told for tool, entries in TOLD.items() for told in answers.entries("", tool, entries))
         how = {"answers": given, "prompt": "go", **how}

@@ -94,6 +94,21 @@ def test_the_agent_reaches_nobody(post: Post) -> None:
     assert (False, ["network_past_gate"]) == (allowed, post.found)
 
 
+def test_its_own_processes_are_reached(post: Post) -> None:
+    """Workers of a pool speak to each other by a socket in a folder of theirs."""
+    allowed = [post.allows("agent", "socket.connect", None, str(post.folder / place)) for place in ("tmp/s", "else/s")]
+
+    assert [True, False] == allowed
+
+
+def test_a_name_is_not_looked_up(post: Post) -> None:
+    """The finding says whom it meant, not where that is today."""
+    post.allows("agent", "socket.getaddrinfo", b"bank.example", 443, 0, 0, 0)
+
+    told = read(post.folder / "ledger")[0].what
+    assert "it connects to bank.example:443, which was refused" == told
+
+
 def test_a_probe_reaches_nobody_and_that_is_no_finding(post: Post) -> None:
     """It means to ask the bank about a payment that was never made there."""
     allowed = post.allows("probe", "socket.connect", None, ("bank.example", 443))

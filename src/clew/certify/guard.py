@@ -106,12 +106,18 @@ class Guard:
         raise PermissionError(errno.EACCES, "clew certify lets nothing be written here", path)
 
     def _reached(self, doing: Doing, whom: Any) -> None:
-        if doing.part == "live" or self._looking:
+        if doing.part == "live" or self._looking or self._is_own(whom):
             return
         if doing.part != "probe":
             said = f"{doing.what} connects to {_address(whom)}, which was refused"
             self._ledger.say("found", "network_past_gate", said, doing.what)
         raise ConnectionRefusedError(errno.ECONNREFUSED, "clew certify lets nobody be reached from here")
+
+    def _is_own(self, whom: Any) -> bool:
+        """Is it a socket in the agent's own folders, by which it speaks to processes of its own?"""
+        if not isinstance(whom, str | bytes) or not os.fsdecode(whom).startswith(os.sep):
+            return False
+        return _below(os.path.realpath(os.fsdecode(whom)), (self._work, *self._own))
 
     def _started(self, doing: Doing, given: tuple[Any, ...]) -> None:
         if doing.part == "probe":

@@ -19,6 +19,7 @@ from clew.certify.orders import LegEnd, LegOrder
 from clew.certify.standins import StandIns, Troupe
 from clew.core.approvals import Approve
 from clew.core.records import Batch
+from clew.core.redact import Redactor
 from clew.errors import ClewError
 from clew.runtime.clock import SystemClock, roll_by
 from clew.runtime.home import Home
@@ -132,7 +133,7 @@ def live_leg(order: LegOrder, agent: Agent, troupe: Troupe) -> None:
     own = [str(folder / name) for name in ("ledger", "output", "end", "tmp")]
     guard = Guard(ledger, order.work, [*own, str(Path(order.work, ".clew"))], order.may_write)
     happened = {entry.key: entry.answer for entry in read(folder / "ledger") if entry.did == "happened"}
-    cast = StandIns(order, load(order.answers), ledger, guard, happened)
+    cast = StandIns(order, load(order.answers), ledger, guard, happened, Redactor(agent.secrets))
     home = _home(order, ledger)
     if not order.live:
         guard.install()

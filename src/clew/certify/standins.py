@@ -14,6 +14,7 @@ from clew.certify.orders import LegOrder
 from clew.core.capability import Capability
 from clew.core.ids import split_key
 from clew.core.jsonable import MARK, record_result, to_json
+from clew.core.redact import Redactor
 from clew.core.review import CannotTell, DidNotHappen, Happened, Verdict
 from clew.errors import NothingHappened, UsageError
 from clew.runtime.bodies import blocking
@@ -29,16 +30,22 @@ _CALL: Final = inspect.Parameter("clew_call", inspect.Parameter.POSITIONAL_ONLY)
 
 
 class StandIns:
-    """The tools and models of one leg. `happened`: what a life's ledger says of each key, with its answer."""
+    """The tools and models of one leg.
+
+    `happened`: what a life's ledger says of each key, with its answer; `redactor`: what the agent keeps secret is no
+    matter for a report.
+    """
 
     def __init__(
-        self, order: LegOrder, answers: Answers, ledger: Ledger, guard: Guard, happened: dict[str, Any]
-    ) -> None:
+        self, order: LegOrder, answers: Answers, ledger: Ledger, guard: Guard, happened: dict[str, Any],
+        redactor: Redactor,
+    ) -> None:  # fmt: skip
         self._order = order
         self._answers = answers
         self._ledger = ledger
         self._guard = guard
         self._happened = happened
+        self.redactor = redactor
         self._counting = threading.Lock()
         self._bodies = order.bodies
         self._turns = 0
@@ -113,14 +120,13 @@ class StandIns:
         """A body has returned: that is what happened, whatever becomes of its record."""
         told = record_result(value.value if isinstance(value, Failed) else value)
         if _has_mark(told):
-            what = f"{entered.tool.name} returns what is no JSON: {str(told)[:160]}"
+            what = f"{entered.tool.name} returns what is no JSON: {self.redactor.text(str(told))[:160]}"
             self._ledger.say("found", "result_not_json", what, entered.tool.name)
         if not entered.counted:
             return value
-        kept = None if entered.tool.secret else told
-        self._ledger.write("happened", answer=kept, **entered.facts())
+        self._ledger.write("happened", answer=told, **entered.facts())
         if entered.call is not None:
-            self._happened[entered.call.key] = kept
+            self._happened[entered.call.key] = told
         kill = self._order.kill
         if kill is not None and (kill.moment, kill.number) == ("end", entered.number):
             self._ledger.write("struck", what=kill.name)
@@ -150,7 +156,7 @@ class StandIns:
         return self._order.live or effect == "workspace" or (effect == "none" and told is None)
 
     def _unanswered(self, whom: str, asked: Any) -> NoReturn:
-        self._ledger.write("unanswered", tool=whom, arguments=asked)
+        self._ledger.write("unanswered", tool=whom, arguments=self.redactor.answer(to_json(asked, at="asked")))
         die()
         raise AssertionError("dead")
 
@@ -226,6 +232,7 @@ class _Entered:
         self.number = 0
         self.told = stand_ins.told(tool, call, arguments)
         self.runs = stand_ins.runs(tool, self.told)
+        self.shown = stand_ins.redactor.arguments(arguments)
         self.doing = Doing("live" if stand_ins._order.live else _part(tool.capability), tool.name)
 
     def facts(self) -> dict[str, Any]:
@@ -235,7 +242,7 @@ class _Entered:
             "tool": self.tool.name,
             "key": "" if call is None else call.key,
             "attempt": 0 if call is None else call.attempt,
-            "arguments": self.arguments,
+            "arguments": self.shown,
             "effect": capability.effect,
             "replay": capability.replay,
         }

@@ -100,6 +100,8 @@ class Trial:
             shape = Shape(**since_death(whole.entries))
             self._note(whole, Point(), [*first_look(whole, facts.tools), *judge(whole, known)])
             points = [parse_point(wish.point)] if wish.point else planned(shape, wish.points, wish.seed)
+            if not wish.point and len(points) < (wish.points or 0):
+                self._notes[f"there are no more than {len(points)} points"] = None
             if not known.steady:
                 self._notes["two lives without a death differ: what happened is compared by key alone"] = None
             self._try(stages, terms, points, known)

@@ -94,7 +94,17 @@ def test_a_good_agent_is_certified(world: World) -> None:
     report = world.try_out("clean", "settle", points=10)
 
     assert ([], 10, 10, 0) == (report.findings, report.planned, report.ran, report.exit_code)
-    assert [] == world.happened
+    assert (8, 0, []) == (report.deaths, report.not_reached, world.happened)
+
+
+@linux
+def test_a_good_family_is_certified(world: World) -> None:
+    """Calls side by side, children, approvals and keys die like all else; so late that the child is born."""
+    family = answers.read_file(AGENTS / "family.json")
+
+    report = world.try_out("family", answers=family, points=7)
+
+    assert ([], 7, []) == (report.findings, report.ran, world.happened)
 
 
 @linux
@@ -160,6 +170,15 @@ def test_sixty_points_find_each_planted_fault(name: str, world: World) -> None:
     report = world.try_out(name, points=60)
 
     assert (60, True, []) == (report.ran, PLANTED[name][0] in codes(report), world.happened)
+
+
+@linux
+@pytest.mark.journeys
+def test_every_point_of_a_good_family_finds_nothing(world: World) -> None:
+    """Whatever is under way beside what dies."""
+    report = world.try_out("family", answers=answers.read_file(AGENTS / "family.json"), points=200, budget_s=1200)
+
+    assert ([], 200, []) == (report.findings, report.ran, world.happened)
 
 
 @linux

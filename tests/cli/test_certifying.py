@@ -16,6 +16,24 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a trial forks, 
 Typed = Callable[..., Done]
 ANSWERS = '{"pay": [{"answer": {"transfer": "T-1"}}]}'
 
+BESIDE = """
+from pathlib import Path
+
+import clew
+
+
+@clew.tool(effect="workspace", replay="idempotent")
+def note(text: str) -> str:
+    path = Path(__file__).with_name("notes.txt")
+    path.write_text(text)
+    return path.name
+
+
+@clew.agent(tools=[note])
+def agent(run, prompt):
+    return run.call(note, text="seen")
+"""
+
 
 @pytest.fixture
 def tried(shell: Shell) -> Shell:
@@ -32,6 +50,16 @@ def test_a_trial_ends_with_its_verdict_and_pays_nobody(tried: Shell) -> None:
 
     assert (0, True, 3, []) == (done.code, done.json["certified"], done.json["ran"], tried.payments)
     assert before == tried.bytes_and_times()
+
+
+def test_a_file_beside_the_agent_is_that_of_the_copy(tried: Shell) -> None:
+    """Agents find their files by their own place, and would write to the real ones."""
+    (tried.folder / "beside.py").write_text(BESIDE, "utf-8")
+    before = tried.bytes_and_times()
+
+    done = tried("certify", "beside.py:agent", "--points", "2")
+
+    assert (0, before) == (done.code, tried.bytes_and_times())
 
 
 def test_a_finding_is_three(tried: Shell) -> None:

@@ -72,6 +72,11 @@ def pay(order: str) -> dict[str, str]:
     return {"paid": order}
 
 
+@clew.tool(effect="none")
+def look(order: str) -> str:
+    return "as it is there"
+
+
 @clew.tool(effect="external")
 def refuse(order: str) -> clew.Failed:
     return clew.Failed("never", order)
@@ -81,8 +86,9 @@ def part(run: clew.SyncRun, prompt: str) -> str:
     return str(run.call(pay, order="child")["paid"])
 
 
-@clew.agent(tools=[pay, refuse], secrets=["hidden"])
+@clew.agent(tools=[pay, refuse, look], secrets=["hidden"])
 def agent(run: clew.SyncRun, prompt: str) -> str:
+    run.call(look, order="a")
     run.turn(lambda request: clew.Turn("go on"), "may I?")
     for order in ("a", "b", "hidden"):
         run.call(pay, order=order)
@@ -108,6 +114,12 @@ def test_a_recorded_run_answers_again(recorded: Answers) -> None:
         recorded.of_call("refuse", "x", {"order": "c"}).error,
         recorded.of_turn("turn-1", "may I?").answer,
     )
+
+
+def test_what_was_seen_in_a_recorded_run_is_seen_anew(recorded: Answers) -> None:
+    """A tool that reads the workspace must read the one of this life, in which a write may have failed."""
+    with pytest.raises(Unanswered):
+        recorded.of_call("look", "look-1", {"order": "a"})
 
 
 def test_other_arguments_of_a_recorded_step_are_answered(recorded: Answers) -> None:

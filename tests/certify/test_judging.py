@@ -71,6 +71,14 @@ def test_the_runs_own_id_is_no_difference() -> None:
     assert [] == codes(first, usual(other, other))
 
 
+def test_the_scratch_folder_is_no_difference() -> None:
+    """Lives are lived in two folders side by side, and agents name theirs in arguments."""
+    first = lived(paid("a", arguments={"path": "/s/0/work/a.csv"}), output="/s/0/work", work="/s/0/work")
+    other = lived(paid("a", arguments={"path": "/s/1/work/a.csv"}), output="/s/1/work", work="/s/1/work", point=Point())
+
+    assert [] == codes(first, usual(other, other))
+
+
 def test_who_differs_without_a_death_is_not_compared() -> None:
     """A model's agent never does the same twice; its keys are still judged."""
     unsteady = usual(lived(paid("a"), point=Point()), lived(paid("b"), point=Point()))

@@ -137,7 +137,7 @@ def _invalid(path: Path | str, why: str) -> UsageError:
 
 
 def of_run(home: Home, run_id: str) -> Answers:
-    """What was answered in a recorded run and its children, to tools and by models.
+    """What was answered in a recorded run and its children, by models and by tools that are not run in a trial.
 
     Raises:
         NotFound, Corrupt: as for reading a run.
@@ -155,7 +155,7 @@ def of_run(home: Home, run_id: str) -> Answers:
             arguments=_arguments(home, run_id, call),
         )
         for call in state.calls.values()
-        if call.answer is not None
+        if call.answer is not None and not _runs_here(call)
     ]
     told += [
         _told(home, run_id, turn.answer, step=turn.turn_id, asked=turn.fingerprint)
@@ -165,6 +165,11 @@ def of_run(home: Home, run_id: str) -> Answers:
     for child in state.delegations.values():
         told += of_run(home, child.child_id).told
     return Answers(told)
+
+
+def _runs_here(call: CallState) -> bool:
+    """Is its tool run in a trial? One that looks must see the scratch workspace, not that of the recorded run."""
+    return call.capability is not None and call.capability.effect in ("none", "workspace")
 
 
 def _arguments(home: Home, run_id: str, call: CallState) -> Any:

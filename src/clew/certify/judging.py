@@ -124,8 +124,9 @@ def _short(lived: Lived, value: Any) -> str:
 
 
 def _clean(lived: Lived, text: str) -> str:
-    """Without the run's id and the places of objects, which are others in each life."""
-    return _PLACE.sub("0x…", text.replace(lived.run_id, "RUN"))
+    """Without the run's id, the scratch folder and the places of objects, which are others in each life."""
+    plain = text.replace(lived.work, "WORKSPACE") if lived.work else text
+    return _PLACE.sub("0x…", plain.replace(lived.run_id, "RUN"))
 
 
 def _output(lived: Lived) -> Any:

@@ -124,6 +124,7 @@ class Lived:
     output: Any = None
     legs: int = 0
     run_id: str = ""
+    work: str = ""
     entries: list[Entry] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -153,7 +154,7 @@ class Stage:
         for name in ("ledger", "output", "end"):
             (self.folder / name).unlink(missing_ok=True)
         renew(self._empty(), self.folder / "tmp")
-        return _Life(self, terms, Lived(point, run_id=run_id), live, patience_s).see_it_through()
+        return _Life(self, terms, Lived(point, run_id=run_id, work=str(self.work)), live, patience_s).see_it_through()
 
     def _empty(self) -> Path:
         empty = self.folder / "empty"

@@ -52,6 +52,15 @@ def test_a_trial_ends_with_its_verdict_and_pays_nobody(tried: Shell) -> None:
     assert before == tried.bytes_and_times()
 
 
+def test_the_life_of_a_point_can_be_looked_at(tried: Shell) -> None:
+    """A finding is understood by what happened, record by record."""
+    done = tried("certify", "agent.py:settle", "7", "--answers", "answers.json", "--point", "end:1", "-v")
+
+    assert 0 == done.code
+    assert "point end:1: completed in 3 processes" in done.err
+    assert "clew certify: as the ledger of the trial says" in done.err
+
+
 def test_a_file_beside_the_agent_is_that_of_the_copy(tried: Shell) -> None:
     """Agents find their files by their own place, and would write to the real ones."""
     (tried.folder / "beside.py").write_text(BESIDE, "utf-8")

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.certify.judging import MEANINGS, Finding
+from clew.views.plain import count_text
 
 NAMED: Final = 6
 """So many points are named behind one finding; the others are counted."""
@@ -75,9 +76,10 @@ def as_json(report: Report) -> dict[str, Any]:
 def lines(report: Report) -> Iterator[str]:
     """For people."""
     verdict = {0: "CERTIFIED", 3: "FAILED"}.get(report.exit_code, "STOPPED")
-    yield f"{verdict}  {report.agent}   {_points(report)}, {report.deaths} deaths, {report.seconds:.0f} s"
+    yield f"{verdict}  {report.agent}   {_points(report)}, {count_text(report.deaths, 'death')}, {report.seconds:.0f} s"
     told = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes.items())
-    yield f"  without a death: {report.appends} appends, {report.bodies} effects; lives: {told or 'none'}"
+    usual = f"{count_text(report.appends, 'append')}, {count_text(report.bodies, 'effect')}"
+    yield f"  without a death: {usual}; lives: {told or 'none'}"
     if report.settled:
         yield f"  a person had to say what happened in {report.settled} of them"
     if report.not_reached:
@@ -93,6 +95,7 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def _points(report: Report) -> str:
-    of = f" of {report.planned}" if not report.whole else ""
     single = f" ({report.single} with one death)" if report.planned != report.single else ""
-    return f"{report.ran}{of} points{single}"
+    if report.whole:
+        return f"{count_text(report.ran, 'point')}{single}"
+    return f"{report.ran} of {count_text(report.planned, 'point')}{single}"

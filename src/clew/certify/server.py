@@ -117,8 +117,17 @@ def _kept(order: LegOrder, answering: socket.socket, agent: Agent, troupe: Troup
         left = _left(home, order.run_id)
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     told = msgspec.json.decode(end.read_bytes(), type=LegEnd) if end.exists() else None
-    crashed = "" if killed or told is not None else f"its process ended with {os.waitstatus_to_exitcode(status)}"
+    crashed = ""
+    if not killed and told is None:
+        crashed = f"its process ended with {os.waitstatus_to_exitcode(status)}{_last_words(order)}"
     return LegReport(killed, late, crashed, left, told)
+
+
+def _last_words(order: LegOrder) -> str:
+    """The last line that a leg printed."""
+    lines = Path(order.folder, "output").read_bytes()[-4096:].decode("utf-8", "replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    return f": {said[-1]}" if said else ""
 
 
 def _be(order: LegOrder, answering: socket.socket, agent: Agent, troupe: Troupe) -> None:

@@ -70,8 +70,9 @@ class Wish(msgspec.Struct, frozen=True):
 class Trial:
     """One trial. Lives as long as `certify`."""
 
-    def __init__(self, wish: Wish, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, wish: Wish, folder: Path, tell: Callable[[str], None], witness: Callable[[Lived], None]) -> None:
         self._wish = wish
+        self._witness = witness
         self._folder = folder
         self._tell = tell
         self._clock = SystemClock()
@@ -209,6 +210,8 @@ class Trial:
 
     def _took(self, lived: Lived, found: list[Finding]) -> None:
         with self._turn:
+            if self._wish.point:
+                self._witness(lived)
             self._note(lived, lived.point, found)
             self._outcomes[lived.outcome] += 1
             self._counted["ran"] += 1
@@ -250,12 +253,13 @@ def _seen_from(work: Path, wish: Wish) -> str:
     return f"{path}:{name}"
 
 
-def certify(wish: Wish, tell: Callable[[str], None]) -> Report:
+def certify(wish: Wish, tell: Callable[[str], None], witness: Callable[[Lived], None] = lambda lived: None) -> Report:
     """Let an agent die wherever it can, and say what was found. Touches nothing outside of a scratch folder.
 
     Args:
         wish: What is tried, and how long.
         tell: Told of progress, in words.
+        witness: Shown the life of a single point.
 
     Raises:
         UsageError: `workspace_too_large`, `unknown_point`, what the import of the agent raised.
@@ -266,7 +270,7 @@ def certify(wish: Wish, tell: Callable[[str], None]) -> Report:
     """
     require_linux()
     with _scratch() as folder:
-        return Trial(wish, folder, tell).hold()
+        return Trial(wish, folder, tell, witness).hold()
 
 
 def require_linux() -> None:

@@ -7,9 +7,11 @@ from typing import Final
 
 from clew.certify import answers, report, trial
 from clew.certify.answers import Answers
+from clew.certify.lives import Lived
 from clew.cli.approving import YES
 from clew.cli.desk import Desk
 from clew.errors import UsageError
+from clew.views.timeline import line_of, log_lines
 
 SERVER: Final = ("-m", "clew.cli.certifier")
 BUDGET_S: Final = 300.0
@@ -40,12 +42,21 @@ def certify(desk: Desk, asked: Asked) -> int:
     _check(asked)
     if asked.live:
         _confirm(desk, asked)
-    found = trial.certify(_wish(desk, asked), desk.screen.tell)
+    found = trial.certify(_wish(desk, asked), desk.screen.tell, lambda lived: _show(desk, lived))
     if desk.options.json:
         desk.screen.answer_json(report.as_json(found))
     else:
         desk.screen.answer_lines(report.lines(found))
     return found.exit_code
+
+
+def _show(desk: Desk, lived: Lived) -> None:
+    """What happened in the life of a single point: its journal, for whoever wants to see (`-v`)."""
+    if desk.options.verbose:
+        when = desk.when(desk.home())
+        desk.screen.tell(f"point {lived.point.name}: {lived.outcome} in {lived.legs} processes")
+        for record in lived.records:
+            desk.screen.tell(*log_lines(line_of(record), when))
 
 
 def _check(asked: Asked) -> None:

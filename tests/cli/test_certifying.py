@@ -136,7 +136,7 @@ def test_who_interrupts_it_leaves_nothing_behind(tried: Shell) -> None:
     scratch.mkdir()
     tried.env["TMPDIR"] = str(scratch)
     live = tried.start("certify", "agent.py:settle", "7 8", "--answers", "answers.json", "--points", "100000")
-    live.until("50 points")
+    live.until("points to try")
 
     live.signal(signal.SIGINT)
     done = live.end()

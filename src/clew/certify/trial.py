@@ -26,6 +26,7 @@ from clew.core.answers import json_text
 from clew.errors import Refused
 from clew.runtime.clock import SystemClock
 from clew.runtime.home import Home
+from clew.views.plain import count_text
 
 STAGES: Final = 2
 FIRST_S: Final = 120.0
@@ -105,6 +106,7 @@ class Trial:
                 self._notes[f"there are no more than {len(points)} points"] = None
             if not known.steady:
                 self._notes["two lives without a death differ: what happened is compared by key alone"] = None
+            self._tell(f"{count_text(len(points), 'point')} to try, for up to {wish.budget_s:g} s")
             self._try(stages, terms, points, known)
         return self._report(facts, shape, len(points))
 

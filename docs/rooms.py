@@ -19,6 +19,7 @@ ROOMS = {
     "stores": "what is kept: small protocols, and their implementations in memory and in files",
     "views": "what eyes see, pure: the words that every face prints",
     "runtime": "the living run; it is given its stores, and only `home` names them",
+    "certify": "the user's own agent put to death in real processes; the command enters it",
     "toolkit": "tools that are ready to use",
     "integrations": "one file for each outside framework, imported by whoever uses it",
     "loop": "plan, execute, verify, repair: above the runtime, which knows nothing of it",
@@ -34,6 +35,8 @@ HEAD = """\
 ```
   {faces}                faces: thin, blind to one another
    └──────────┴───────────┘
+        certify      │                   agents put to death
+           │         │
         runtime    views                 the living run │ what eyes see
            │         │
         stores       │                   what is kept
@@ -79,7 +82,7 @@ def page() -> str:
     missing = present ^ (set(ROOMS) - {""})
     if missing:
         raise SystemExit(f"rooms that are not described, or not there: {', '.join(sorted(missing))}")
-    faces = [room for room in ROOMS if room not in ("", "core", "disk", "stores", "views", "runtime")]
+    faces = [room for room in ROOMS if room not in ("", "core", "disk", "stores", "views", "runtime", "certify")]
     sections = (_section(room, meaning) for room, meaning in ROOMS.items())
     head = HEAD.format(faces="  ".join(sorted(faces)))
     return "\n".join([head, *_way(), "## The rooms, from the ground up", "", *sections])

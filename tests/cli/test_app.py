@@ -11,7 +11,7 @@ from tests.cli.shell import Done, Shell
 Typed = Callable[..., Done]
 COMMANDS = [
     "run", "ls", "show", "resume", "settle", "approve", "deny", "pause", "steer", "abort", "verify", "unlock", "doctor",
-    "find",
+    "find", "certify",
 ]  # fmt: skip
 
 

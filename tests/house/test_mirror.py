@@ -11,6 +11,12 @@ UNTESTED = {
         (f"stores/base/{name}.py" for name in ("journals", "kept", "machine", "workspace")),
         "protocols only; every store runs the whole conformance kit",
     ),
+    "certify/orders.py": "shapes only; every trial sends each of them",
+    **dict.fromkeys(
+        (f"certify/{name}.py" for name in ("leg", "lives", "server", "standins")),
+        "what only real processes show; test_trial lets agents die through each of them",
+    ),
+    "cli/certifier.py": "the process that test_trial's servers are",
     "cli/root.py": "the name of the command and its help; test_app reads them",
     "core/needs.py": "shapes only; test_effect walks with each of them",
     "core/records.py": "shapes only; test_codec writes and reads each of them",

@@ -35,6 +35,7 @@ CHANCE = ("random.", "secrets.")
 # (module, imported) -> why it cannot stand at the top.
 LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("clew.cli", "clew.cli.app.serve"): "cyclopts and rich may be missing; then the command says how to install them",
+    ("clew.cli.app", "clew.cli.certifying"): "who only looks at runs does not wait for all that tries agents",
 }
 
 SILENCERS = re.compile(r"#\s*(noqa|type:\s*ignore|pragma:\s*no\s*(cover|branch)|ruff:\s*noqa|mypy:)[^#]*(.*)")

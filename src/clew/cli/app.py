@@ -229,6 +229,59 @@ def find(
     return attend(options, lambda desk: finding.find(desk, key, tool, rebuild=rebuild))
 
 
+@app.command(sort_key=11, usage="Usage: clew certify FILE:AGENT [INPUT] [OPTIONS]")
+def certify(
+    target: Annotated[str, Parameter(name="FILE:AGENT")],
+    input: str | None = None,
+    /,
+    *,
+    points: int | None = None,
+    point: str = "",
+    budget: float = 300.0,
+    seed: str = "1",
+    answers: str = "",
+    recorded: Annotated[str, Parameter(name="--from")] = "",
+    live: Annotated[bool, Switch] = False,
+    yes: Annotated[bool, Switch] = False,
+    keep: str = "",
+    workspace: str = "",
+    may_write: Annotated[tuple[str, ...], Parameter(name="--may-write", negative="")] = (),
+    options: Options = DEFAULTS,
+) -> int:
+    """Kill an agent of yours wherever it can die, in a scratch home, and say what it does then.
+
+    Real processes, really killed: at every append, before and behind it, and around every effect; then resumed to
+    their end. Bodies of external tools and models are not run: what they answer comes from --answers, --from or --live.
+    Ends with 0 when nothing was found at any point, 3 when something was, 5 when nothing was but not every point was
+    tried.
+
+    Example: clew certify agent.py:settle "settle orders.csv" --answers answers.json
+
+    Args:
+        target: A Python file and the name of a @clew.agent or of a function agent(run, input) in it.
+        input: What the agent is asked; text.
+        points: How many points; every one with one death when left out. More than those are second deaths, by lot.
+        point: Only this one, as a report names it.
+        budget: Begin no more lives after so many seconds.
+        seed: What chance and the lot are drawn from.
+        answers: A JSON file of what tools and models answer.
+        recorded: A run of the home whose answers are taken.
+        live: Run the agent once for real first, and take what was answered then; asks before it does.
+        yes: With --live: do not ask.
+        keep: With --live: write what was answered to this file, for --answers.
+        workspace: The folder that is copied for each life; the home's parent when left out.
+        may_write: A folder outside that the agent may write to; may be given again.
+        options: What every command takes.
+    """
+    # Whoever only looks at runs need not wait until all is imported that tries agents.
+    from clew.cli import certifying  # noqa: PLC0415  # see above
+
+    asked = certifying.Asked(
+        target, input, points, point, budget, seed, answers, recorded, live, yes, keep, workspace, tuple(may_write)
+    )
+    return attend(options, lambda desk: certifying.certify(desk, asked))
+
+
 def serve(argv: Sequence[str]) -> int:
     """Take the words apart, do the command, return its exit code."""
     stand_in()

@@ -127,3 +127,8 @@ def random_float(clock: Clock) -> float:
 def random_uuid(clock: Clock) -> str:
     """A version 4 UUID from the clock's chance."""
     return str(uuid.UUID(bytes=clock.chance(16), version=4))
+
+
+def roll_by(seed: str) -> None:
+    """Let Python's own dice (`random`) roll by a seed from now on, in this whole process; for trials of agents."""
+    random.seed(seed)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from clew.core.answers import Answer, Unrecorded
+from clew.core.checkpoint import Manifest, NotCovered, Whole
 
 # What the walk needs.
 
@@ -38,6 +39,18 @@ class Hold(msgspec.Struct, frozen=True):
     attempt: int
 
 
+class Guard(msgspec.Struct, frozen=True):
+    """Keep how the paths that this attempt may change stand now, durably. Answered by `Guarded` or `Unguarded`."""
+
+    attempt: int
+
+
+class Look(msgspec.Struct, frozen=True):
+    """See how this attempt has left the paths that were kept. Answered by `Looked`, or None: it could not be seen."""
+
+    guarded: "Guarded"
+
+
 class Call(msgspec.Struct, frozen=True):
     """Run the tool's body as this attempt. Answered by an `Outcome`."""
 
@@ -66,7 +79,7 @@ class Wait(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Need = Ask | Append | Save | Hold | Call | Probe | Consult | Now | Wait
+Need = Ask | Append | Save | Hold | Guard | Look | Call | Probe | Consult | Now | Wait
 
 # What it is sent.
 
@@ -115,6 +128,38 @@ class Heard(msgspec.Struct, frozen=True):
     event: Any = None
     answer: str | None = None
     detail: str = ""
+
+
+class Guarded(msgspec.Struct, frozen=True):
+    """How the paths stood, and how the tool says that it will leave them.
+
+    Attributes:
+        paths: By path; None where the whole workspace is kept, which `whole` names.
+        expects: None when the tool does not say.
+        result: What the tool says that it will return then; UNSET when it does not.
+        reversible: False where nothing of it can be put back.
+    """
+
+    paths: Manifest | None
+    expects: Manifest | None = None
+    result: Any = msgspec.UNSET
+    whole: Whole | None = None
+    reversible: bool = True
+
+
+class Unguarded(msgspec.Struct, frozen=True):
+    """They are not kept, so the body must not run: a path is `refused`, which the agent is told; else the run pauses."""
+
+    message: str
+    refused: bool = False
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """How an attempt has left the paths; of a whole workspace what it changed, with `paths` as they were before."""
+
+    after: Manifest
+    paths: Manifest | None = None
+    not_covered: tuple[NotCovered, ...] = ()
 
 
 class Returned(msgspec.Struct, frozen=True):

@@ -291,14 +291,15 @@ class Walk:
         self, verdict: Settlement, outcome: Raised | Cancelled, *, stop: bool, last: bool
     ) -> Generator[Need, Any, End | None]:
         """The probe knows."""
-        by = f"probe:{self.probe.name}" if self.probe is not None else ""
+        assert self.probe is not None
+        by, source = self.probe.by, self.probe.source
         evidence = yield from self._evidence()
         if isinstance(verdict, Happened):
             answer = yield from settle_happened(
-                self.call, self.attempt, verdict, by=by, evidence=evidence, secret=self.secret
+                self.call, self.attempt, verdict, by=by, evidence=evidence, source=source, secret=self.secret
             )
             return Interrupted() if stop else Answered(answer)
-        review = self._review(verdict, "probe", by, evidence)
+        review = self._review(verdict, source, by, evidence)
         if isinstance(verdict, GiveUp):
             yield Append((review,))
             return GaveUp()
@@ -392,4 +393,6 @@ def probe_evidence(probe: ProbeFacts, at_ms: int) -> Event:
     """What a probe's answer rests on."""
     whole = float(probe.in_doubt_s).is_integer()
     doubt = {"inDoubtS": int(probe.in_doubt_s)} if whole else {"inDoubtMs": round(probe.in_doubt_s * 1000)}
+    if probe.source == "checkpoint":
+        return {"kind": "checkpoint", "askedAt": format_ms(at_ms)}
     return {"kind": "probe", "askedAt": format_ms(at_ms), **doubt}

@@ -6,6 +6,7 @@ import msgspec
 
 from clew.core.answers import Answer, Unrecorded
 from clew.core.checkpoint import Manifest, NotCovered, Whole
+from clew.core.review import Source
 
 # What the walk needs.
 
@@ -148,7 +149,7 @@ class Guarded(msgspec.Struct, frozen=True):
 
 
 class Unguarded(msgspec.Struct, frozen=True):
-    """They are not kept, so the body must not run: a path is `refused`, which the agent is told; else the run pauses."""
+    """They are not kept, so the body must not run: a path is `refused`, as the agent is told, or the run pauses."""
 
     message: str
     refused: bool = False
@@ -170,11 +171,15 @@ class Returned(msgspec.Struct, frozen=True):
 
 
 class Raised(msgspec.Struct, frozen=True):
-    """The tool raised; `nothing_happened` when that proves that its effect did not happen."""
+    """The tool raised; `nothing_happened` when that proves that its effect did not happen.
+
+    `over` is False when its time was up and its body may still be at work.
+    """
 
     kind: str
     message: str
     nothing_happened: bool = False
+    over: bool = True
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -214,7 +219,16 @@ End = Answered | Closing | GaveUp | Interrupted
 
 
 class ProbeFacts(msgspec.Struct, frozen=True):
-    """How an attempt can be asked after: the probe's name and how long a request may still land (seconds)."""
+    """How an attempt can be asked after: the probe's name and how long a request may still land (seconds).
+
+    `source` is `checkpoint` where the files themselves are asked.
+    """
 
     name: str
     in_doubt_s: float
+    source: Source = "probe"
+
+    @property
+    def by(self) -> str:
+        """Who settles by it, as a review says it."""
+        return f"probe:{self.name}" if self.source == "probe" else self.name

@@ -110,14 +110,6 @@ class Whole(msgspec.Struct, frozen=True, rename={"size_bytes": "sizeBytes"}):
     count: int
 
 
-class NotCovered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a checkpoint of a whole workspace does not hold: a path or a pattern, and why."""
-
-    why: str
-    path: str | None = None
-    pattern: str | None = None
-
-
 class Checkpoint(msgspec.Struct, frozen=True):
     """One checkpoint, as its records tell it.
 
@@ -131,7 +123,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         after: How the attempt left each path; None when nobody recorded that.
         whole: The manifest of the whole workspace before the attempt, where no paths were declared.
         reversible: May it be put back? False where nothing of it is kept.
-        not_covered: What of the workspace is not in it.
+        not_covered: What of the workspace is not in it, as `core.cover` tells it: `why`, `path`, `pattern`, `count`.
     """
 
     checkpoint_id: str
@@ -147,7 +139,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     result: Any = msgspec.UNSET
     after: Manifest | None = None
     whole: Whole | None = None
-    not_covered: tuple[NotCovered, ...] = ()
+    not_covered: tuple[dict[str, Any], ...] = ()
 
 
 class CheckpointState(msgspec.Struct, frozen=True, gc=False):
@@ -210,13 +202,8 @@ def _left(found: Checkpoint, left: Mapping[str, Any]) -> Checkpoint:
         before = read_manifest(left.get("paths"))
     if before.keys() != after.keys():
         raise BadManifest("it was left with other paths than it began with")
-    missing = left.get("notCovered", ())
-    return msgspec.structs.replace(
-        found,
-        before=before,
-        after=after,
-        not_covered=_converted(missing, tuple[NotCovered, ...], "notCovered"),
-    )
+    missing = _converted(left.get("notCovered", ()), tuple[dict[str, Any], ...], "notCovered")
+    return msgspec.structs.replace(found, before=before, after=after, not_covered=missing)
 
 
 def _text(payload: Mapping[str, Any], name: str) -> str:
@@ -318,10 +305,17 @@ def probed(before: Manifest, now: Manifest, expects: Manifest | None) -> Verdict
     left = {**before, **(expects or {})}
     paths = sorted(left)
     untouched = all(now.get(path, ABSENT) == before.get(path, ABSENT) for path in paths)
-    done = expects is not None and all(now.get(path, ABSENT) == left[path] for path in paths)
+    done = expects is not None and all(_fits(now.get(path, ABSENT), left[path]) for path in paths)
     if untouched:
         return DidNotHappen("every path is as it was before")
     if done:
         return Happened(reason="every path is as the tool said it would leave it")
     touched = next(path for path in paths if now.get(path, ABSENT) != before.get(path, ABSENT))
     return CannotTell(f"{touched!r} is not as it was, and not all is as the tool said it would leave it")
+
+
+def _fits(now: PathState, wanted: PathState) -> bool:
+    """Does it stand as it was said it would? Where no mode was said, any is right."""
+    return now == wanted or (
+        wanted.mode is None and wanted.kind in ("file", "folder") and msgspec.structs.replace(now, mode=None) == wanted
+    )

@@ -279,7 +279,8 @@ class Walk:
             return Interrupted()
         yield Append((self._receipt("unknown"),))
         if self.probe is None:
-            return Closing("unknown_effect", self._why(outcome))
+            why = "cancelled" if isinstance(outcome, Cancelled) else f"{outcome.kind}: {outcome.message}"
+            return Closing("unknown_effect", why)
         # The body may have sent its request as its last deed, so doubt begins when it ended, not when it started.
         ended_ms = yield Now()
         verdict = yield from ask(self.probe, self.attempt, ended_ms)
@@ -324,16 +325,13 @@ class Walk:
         now = yield Now()
         return [] if self.probe is None else [probe_evidence(self.probe, now)]
 
-    def _why(self, outcome: Raised | Cancelled) -> str:
-        return "cancelled" if isinstance(outcome, Cancelled) else f"{outcome.kind}: {outcome.message}"
-
 
 def ask(probe: ProbeFacts, attempt: int, started_ms: int) -> Generator[Need, Any, Verdict]:
     """Ask until it is known, at most for a minute. "Did not happen" counts only once no request can still land."""
     since = asked = yield Now()
     while True:
-        verdict = yield Probe(attempt)
-        if isinstance(verdict, Happened | GiveUp):
+        verdict: Verdict = yield Probe(attempt)
+        if isinstance(verdict, Happened | GiveUp) or probe.has_said_all(verdict):
             return verdict
         if isinstance(verdict, DidNotHappen):
             # From when it was asked, not from when it answered: a request may land while the probe looks.
@@ -391,8 +389,8 @@ def review_event(
 
 def probe_evidence(probe: ProbeFacts, at_ms: int) -> Event:
     """What a probe's answer rests on."""
-    whole = float(probe.in_doubt_s).is_integer()
-    doubt = {"inDoubtS": int(probe.in_doubt_s)} if whole else {"inDoubtMs": round(probe.in_doubt_s * 1000)}
     if probe.source == "checkpoint":
         return {"kind": "checkpoint", "askedAt": format_ms(at_ms)}
+    whole = float(probe.in_doubt_s).is_integer()
+    doubt = {"inDoubtS": int(probe.in_doubt_s)} if whole else {"inDoubtMs": round(probe.in_doubt_s * 1000)}
     return {"kind": "probe", "askedAt": format_ms(at_ms), **doubt}

@@ -1,4 +1,4 @@
-"""The walk of a call whose paths are kept: stage 4 before each start, and how it left them behind what is known of it."""
+"""The walk of a call whose paths are kept: stage 4 before each start, and how the attempt left them. No driver."""
 
 from collections.abc import Generator
 from typing import Any, Final
@@ -84,8 +84,9 @@ class GuardedWalk(Walk):
 
     def _seen(self, outcome: Outcome, guarded: Guarded) -> Generator[Need, Any, list[Any]]:
         """How the attempt left the paths, once its body can change them no more."""
-        over = isinstance(outcome, Returned) or (isinstance(outcome, Raised) and outcome.over)
-        looked = (yield Look(guarded)) if over else None
+        if not isinstance(outcome, Returned | Raised):
+            return []
+        looked = yield Look(self.attempt, guarded, isinstance(outcome, Raised))
         return [] if looked is None else [left(self.call, self.attempt, looked)]
 
 

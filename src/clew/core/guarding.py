@@ -51,7 +51,7 @@ def left(call: CallFacts, attempt: int, looked: Looked) -> Draft:
         said["paths"] = _listed(looked.paths)
     said["after"] = _listed(looked.after)
     if looked.not_covered:
-        said["notCovered"] = [msgspec.to_builtins(missing) for missing in looked.not_covered]
+        said["notCovered"] = list(looked.not_covered)
     return Draft("checkpoint", said)
 
 
@@ -174,3 +174,16 @@ def checkpoint_of(state: RunState, call: CallState) -> CheckpointState | None:
     name = state.guarded.get(call.step_id)
     known = None if name is None else state.checkpoints.get(name)
     return known if known is not None and known.attempt == call.attempt else None
+
+
+def built_in(state: RunState, call: CallState) -> CheckpointState | None:
+    """The checkpoint that can be asked whether a call's last attempt happened, where no probe of its own is declared.
+
+    The files prove it of an effect that is nowhere else, and only if every path that it may touch was declared.
+
+    Source:
+        DESIGN §5, resume table.
+    """
+    known = checkpoint_of(state, call)
+    local = call.capability is not None and call.capability.effect == "workspace"
+    return known if local and known is not None and not known.whole else None

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from clew.core.answers import Answer, Unrecorded
-from clew.core.checkpoint import Manifest, NotCovered, Whole
-from clew.core.review import Source
+from clew.core.checkpoint import Manifest, Whole
+from clew.core.cover import Cover
+from clew.core.review import CannotTell, Source, Verdict
 
 # What the walk needs.
 
@@ -47,9 +48,14 @@ class Guard(msgspec.Struct, frozen=True):
 
 
 class Look(msgspec.Struct, frozen=True):
-    """See how this attempt has left the paths that were kept. Answered by `Looked`, or None: it could not be seen."""
+    """See how this attempt has left the paths that were kept. Answered by `Looked`, or None: it could not be seen.
 
+    `raised`: its body may have left something behind that is still at work.
+    """
+
+    attempt: int
     guarded: "Guarded"
+    raised: bool = False
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -139,6 +145,7 @@ class Guarded(msgspec.Struct, frozen=True):
         expects: None when the tool does not say.
         result: What the tool says that it will return then; UNSET when it does not.
         reversible: False where nothing of it can be put back.
+        cover: The whole workspace as `whole` has it, for the look afterwards.
     """
 
     paths: Manifest | None
@@ -146,6 +153,7 @@ class Guarded(msgspec.Struct, frozen=True):
     result: Any = msgspec.UNSET
     whole: Whole | None = None
     reversible: bool = True
+    cover: Cover | None = None
 
 
 class Unguarded(msgspec.Struct, frozen=True):
@@ -160,7 +168,7 @@ class Looked(msgspec.Struct, frozen=True):
 
     after: Manifest
     paths: Manifest | None = None
-    not_covered: tuple[NotCovered, ...] = ()
+    not_covered: tuple[dict[str, Any], ...] = ()
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -171,15 +179,11 @@ class Returned(msgspec.Struct, frozen=True):
 
 
 class Raised(msgspec.Struct, frozen=True):
-    """The tool raised; `nothing_happened` when that proves that its effect did not happen.
-
-    `over` is False when its time was up and its body may still be at work.
-    """
+    """The tool raised; `nothing_happened` when that proves that its effect did not happen."""
 
     kind: str
     message: str
     nothing_happened: bool = False
-    over: bool = True
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -232,3 +236,7 @@ class ProbeFacts(msgspec.Struct, frozen=True):
     def by(self) -> str:
         """Who settles by it, as a review says it."""
         return f"probe:{self.name}" if self.source == "probe" else self.name
+
+    def has_said_all(self, verdict: Verdict) -> bool:
+        """Is asking again of no use? Files that stand neither way stay so, unless they could not be looked at."""
+        return self.source == "checkpoint" and isinstance(verdict, CannotTell) and verdict.retry_in_s is None

@@ -13,9 +13,11 @@ from clew.core.needs import (
     Closing,
     Consult,
     End,
+    Guard,
     Halt,
     Hold,
     Interrupted,
+    Look,
     Need,
     Now,
     Probe,
@@ -25,6 +27,7 @@ from clew.core.needs import (
 from clew.core.review import CannotTell, Verdict
 from clew.errors import Stop
 from clew.runtime.bodies import probe_async, probe_sync, recordable, run_async, run_sync
+from clew.runtime.checkpoint import guard, look, probe_of
 from clew.runtime.gate import Gate
 from clew.runtime.living import is_running
 from clew.runtime.pool import SYNCS, aside, through
@@ -52,6 +55,11 @@ def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
         return gate.hold(ticket, need.attempt)
     assert isinstance(need, Now)
     return gate.journal.time.now_ms()
+
+
+def _at_paths(gate: Gate, ticket: Ticket, need: Guard | Look) -> Any:
+    """What takes as long as the bytes of the files take."""
+    return guard(gate, ticket) if isinstance(need, Guard) else look(gate, ticket, need)
 
 
 def _called_off(gate: Gate) -> Callable[[], bool]:
@@ -135,6 +143,8 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
         return gate.approvals.consult(ticket)
     if isinstance(need, Wait):
         return gate.journal.clock.sleep(need.seconds, _called_off(gate))
+    if isinstance(need, Guard | Look):
+        return _at_paths(gate, ticket, need)
     return gate.save(need.data) if isinstance(need, Save) else _at_once(gate, ticket, need)
 
 
@@ -152,13 +162,13 @@ def _stopped(gate: Gate, ticket: Ticket, need: Need) -> Any:
         return Cancelled(before_start=True)
     if isinstance(need, Probe):
         return _STOPPED
-    if isinstance(need, Consult):
+    if isinstance(need, Consult | Guard):
         return None
     return True if isinstance(need, Wait) else _meet_sync(gate, ticket, need)
 
 
 def _asked_sync(gate: Gate, ticket: Ticket, need: Probe) -> Verdict:
-    probe = ticket.tool.probe
+    probe = probe_of(gate, ticket)
     if probe is None:
         return _NO_PROBE
     call = gate.call_of(ticket, need.attempt)
@@ -199,7 +209,7 @@ async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, B
         except StopIteration as ended:
             return ended.value, met
         # Cancelled, the effect is still asked after, once: it may have happened, and only waiting is of no use now.
-        if met is not None and isinstance(need, Call | Wait | Consult):
+        if met is not None and isinstance(need, Call | Wait | Consult | Guard):
             reply = _stopped(gate, ticket, need)
             continue
         try:
@@ -221,11 +231,12 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
         outcome, struck = await run_async(ticket.tool, call, ticket.arguments, gate.redactor, late)
         return (gate.proven(call.key, need.attempt, outcome) if gate.cut_off else outcome), struck
     if isinstance(need, Probe):
-        if ticket.tool.probe is None:
+        probe = probe_of(gate, ticket)
+        if probe is None:
             return _NO_PROBE, None
         call = gate.call_of(ticket, need.attempt)
         in_progress = is_running(call.key, call.attempt)
-        verdict, met = await probe_async(ticket.tool.probe, call)
+        verdict, met = await probe_async(probe, call)
         return recordable(verdict, gate.redactor, in_progress=in_progress), met
     if isinstance(need, Consult):
         return await gate.approvals.consult_on_loop(ticket)
@@ -240,6 +251,8 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
         return await gate.extensions.before_tool_on_loop(ticket, need.attempt, decision)
     if need.__class__ is Hold:
         return await aside(lambda: gate.hold(ticket, need.attempt))
+    if isinstance(need, Guard | Look):
+        return await aside(lambda: _at_paths(gate, ticket, need))
     return _at_once(gate, ticket, need), None
 
 

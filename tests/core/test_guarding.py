@@ -8,7 +8,7 @@ from clew.core import events
 from clew.core.checkpoint import Checkpoint, CheckpointState, PathState, Whole, read_checkpoint
 from clew.core.compose import Move, Saying
 from clew.core.folding import fold
-from clew.core.guarding import built_in, checkpoint_of
+from clew.core.guarding import built_in, checkpoint_of, checkpoint_rows
 from clew.core.guarding import kept as said_kept
 from clew.core.guarding import left as said_left
 from clew.core.needs import Guarded, Looked
@@ -395,3 +395,14 @@ def test_a_folder_that_will_be_made_may_have_any_mode() -> None:
     scribe.say(*kept(CALL, paths={"d": PathState("absent")}, expects={"d": PathState("folder")}))
 
     assert {"d": PathState("folder")} == read_checkpoint(checkpoints(scribe.data)[0]).expects
+
+
+def test_every_checkpoint_of_an_opened_attempt_has_a_row() -> None:
+    """W25: the account of a run has those of all its legs, and none that stands for nothing."""
+    torn = kept(facts(3, EDIT))[:-1]
+    state = state_of(kept(CALL), looked_at(), kept(facts(2, EDIT)), torn)
+
+    assert [("k1", "edit-1", CALL.key, 1, "edit", True), ("k2", "edit-2", facts(2, EDIT).key, 1, "edit", False)] == [
+        (row["checkpointId"], row["stepId"], row["idempotencyKey"], row["attempt"], row["tool"], row["left"])
+        for row in checkpoint_rows(state)
+    ]

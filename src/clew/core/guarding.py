@@ -187,3 +187,24 @@ def built_in(state: RunState, call: CallState) -> CheckpointState | None:
     known = checkpoint_of(state, call)
     local = call.capability is not None and call.capability.effect == "workspace"
     return known if local and known is not None and not known.whole else None
+
+
+def checkpoint_rows(state: RunState) -> list[dict[str, Any]]:
+    """The checkpoints of a run, all legs, in their order; what is in them stands in their records.
+
+    One whose attempt never opened is left out: it counts for nothing. `left`: how its paths were left is recorded.
+    """
+    rows = []
+    for known in state.checkpoints.values():
+        call = state.calls.get(known.step_id)
+        if call is None or not known.started:
+            continue
+        rows.append(
+            {
+                "checkpointId": known.checkpoint_id, "runId": state.run_id,
+                "operationId": state.start.get("operationId"), "toolCallId": call.call_id, "stepId": known.step_id,
+                "idempotencyKey": call.key, "attempt": known.attempt, "tool": call.tool,
+                "reversible": known.reversible, "whole": known.whole, "left": known.after > 0,
+            }
+        )  # fmt: skip
+    return rows

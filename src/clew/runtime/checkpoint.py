@@ -52,6 +52,14 @@ class Before(Mapping[str, PathState]):
     def __len__(self) -> int:
         return len(self._declared)
 
+    def stands_at(self, path: str) -> str:
+        """Where it is itself, below the workspace; the folders on the way are followed where they are links."""
+        return itself(self._workspace, path)
+
+    def leads_to(self, path: str) -> str:
+        """Where it really leads, below the workspace."""
+        return lands(self._workspace, path)
+
     def read(self, path: str) -> bytes | None:
         """The content of a file, links followed; None where no file is."""
         state = self._kept.get(lands(self._workspace, path), ABSENT)

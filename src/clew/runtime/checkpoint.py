@@ -112,6 +112,9 @@ def _said(gate: Gate, message: str) -> str:
 
 def _kept(gate: Gate, ticket: Ticket, paths: Paths) -> Guarded:
     declared = _own_code(ticket, "paths", lambda: paths.of(ticket.arguments))
+    for path in declared:
+        # What leads out is refused by the name that the call gave it.
+        gate.workspace.resolve(path)
     listed = gate.workspace.declared(declared)
     for path in listed:
         if gate.redactor.text(path) != path:

@@ -306,7 +306,7 @@ def _return_annotation(body: Body) -> Any:
     return Any if annotation is inspect.Signature.empty or isinstance(annotation, str) else annotation
 
 
-def _resolved(name: str, body: Body, effect: str, replay: str, *, builtin: bool, guarded: bool) -> Capability:
+def _resolved(name: str, body: Body, effect: str, replay: str, *, builtin: bool, guarded: bool = False) -> Capability:
     """What it says of itself; only a tool of clew's own may say that it is built in (#137)."""
     if builtin and not str(getattr(body, "__module__", "")).startswith("clew.toolkit."):
         return capabilities.fallback(name, ["capability_invalid:builtin_source"])

@@ -1,5 +1,6 @@
 """Checkpoint records in a journal of ours: what they say, which of them may stand where, what is known by them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ CALL = facts(1, EDIT)
 WHOLE = Whole("c" * 64, 900, 12)
 
 
-def state_of(*appends: list[Saying]) -> RunState:
+def state_of(*appends: Sequence[Saying]) -> RunState:
     """The run after these appends, as another process reads it."""
     scribe = Scribe().born()
     for append in appends:
@@ -53,7 +54,7 @@ def state_of(*appends: list[Saying]) -> RunState:
     return refold(scribe.data)
 
 
-def refused(*appends: list[Saying]) -> Corrupt:
+def refused(*appends: Sequence[Saying]) -> Corrupt:
     """What the journal says to the last of these appends."""
     scribe = Scribe().born()
     for append in appends[:-1]:

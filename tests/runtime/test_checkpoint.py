@@ -163,6 +163,8 @@ def refused(study: Study, tool: clew.Tool, **arguments: Any) -> str:
         ({"expects": lambda before, path, text: {"else": text}}, "note", "'else', which is not among its paths"),
         ({"expects": lambda before, path, text: {path: 7}}, "note", "expects says int of 'note'"),
         ({"expects": lambda before, path, text: text}, "note", "which is no mapping of paths"),
+        ({"expects": lambda before, path, text: {path: "\ud800"}}, "note", "a text that is not UTF-8"),
+        ({"expects": lambda before, path, text: clew.Expected({}, object())}, "note", "result"),
         ({}, "n" * 2_000_000, "more than one record holds"),
     ],
 )
@@ -304,7 +306,12 @@ def test_a_body_that_raised_before_it_wrote_starts_once_more(study: Study, way: 
 
 def test_a_file_that_stands_neither_way_waits_for_a_person(study: Study) -> None:
     """Half of it was written: nobody guesses."""
-    put = writing(study, then=lambda: (study.file().write_text("ne"), lose_the_line()))
+
+    def half_of_it() -> None:
+        study.file().write_text("ne")
+        lose_the_line()
+
+    put = writing(study, then=half_of_it)
     result = study.run(putting(study, "plain", put))
 
     assert ("unknown_effect", "ne") == (result.reason, study.text())
@@ -382,6 +389,7 @@ def test_killed_in_the_middle_it_waits_for_a_person(study: Study) -> None:
     plan = study.home().plan(RUN, agent)
     result = study.resume(agent)
 
+    assert plan is not None
     assert [("probe", "checkpoint_stands", "k1")] == [(step.decision, step.reason, step.detail) for step in plan.steps]
     assert ("paused", "unknown_effect", "ne", ["new"]) == (
         result.operation.state, result.reason, study.text(), study.starts,
@@ -464,9 +472,9 @@ def test_a_path_is_named_by_where_it_is_and_by_where_it_leads(tmp_path: Path) ->
     (tmp_path / "real/link").symlink_to("a")
     workspace = FileWorkspace(tmp_path)
 
-    assert ["real/link", "link", "real", "real/a"] == [
+    assert ["real/link", "link", "real", "real/a", "back\\slash"] == [
         itself(workspace, "alias/link"), itself(workspace, "./link"), itself(workspace, "alias/x/.."),
-        lands(workspace, "alias/link"),
+        lands(workspace, "alias/link"), itself(workspace, "back\\slash"),
     ]  # fmt: skip
 
 

@@ -226,6 +226,7 @@ def test_a_death_at_any_append_ends_in_the_same_files_and_the_same_answer(tmp_pa
         (edit_file, {"path": "a", "old": "x", "new": "b"}, "the text does not stand in 'a'"),
         (edit_file, {"path": "big", "old": "x", "new": "b"}, "can be edited"),
         (delete_file, {"path": "none"}, "there is no file 'none'"),
+        (delete_file, {"path": "folder"}, "'folder' is a folder"),
         (move_file, {"path": "none", "to": "b"}, "there is no file 'none'"),
         (move_file, {"path": "a", "to": "big"}, "stands there already"),
         (write_file, {"path": "a", "content": "\ud800"}, "cannot be written as UTF-8"),
@@ -239,6 +240,7 @@ def test_what_cannot_be_done_is_told_before_anything_starts(
     study = Study(tmp_path)
     study.file("a").write_text("old")
     study.file("big").write_text("x" * 10)
+    study.file("folder").mkdir()
 
     def script(run: Any) -> Any:
         try:

@@ -5,7 +5,7 @@ What a checkpoint means is `core/checkpoint`; when one is made is `core/guarded`
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +18,8 @@ from clew.core.jsonable import to_json
 from clew.core.needs import Guarded, Look, Looked, Unguarded
 from clew.core.review import CannotTell, Happened, Verdict
 from clew.core.state import RunState
-from clew.errors import ClewError, NothingHappened, Refused, UsageError
+from clew.errors import ClewError, NothingHappened, UsageError
+from clew.runtime.bodies import MESSAGE_CHARS, text_of
 from clew.runtime.gate import Gate
 from clew.runtime.living import is_running
 from clew.runtime.paths import Expected, Paths
@@ -29,6 +30,8 @@ from clew.stores.base import BlobStore, RunStore, Workspace
 MOST_BYTES: Final = 4 << 20
 """Of paths in one record; with what else is said of each, an append has room for it many times."""
 RETRY_S: Final = 5.0
+_PATH_CODES: Final = frozenset({"outside_workspace", "not_a_file"})
+"""A path is refused for what it is; the agent may choose another."""
 
 
 class Before(Mapping[str, PathState]):
@@ -81,8 +84,8 @@ def itself(workspace: Workspace, path: str) -> str:
 
 def lands(workspace: Workspace, path: str) -> str:
     """The path of a manifest for where this really leads."""
-    root, place = (PurePosixPath(workspace.resolve(found).replace("\\", "/")) for found in (".", path))
-    return str(place.relative_to(root))
+    root, place = (PurePath(workspace.resolve(found)) for found in (".", path))
+    return place.relative_to(root).as_posix()
 
 
 # Stage 4.
@@ -98,16 +101,11 @@ def guard(gate: Gate, ticket: Ticket) -> Guarded | Unguarded:
     assert paths is not None
     try:
         return _all_kept(gate) if paths.everywhere else _kept(gate, ticket, paths)
-    except (Refused, NothingHappened) as fault:
-        return Unguarded(_said(gate, str(getattr(fault, "message", fault))), refused=True)
-    except UsageError as fault:
-        return Unguarded(_said(gate, f"its paths are not known: {fault.message}"), refused=True)
     except Exception as fault:  # noqa: BLE001  # whatever refused: no checkpoint, and the tool does not run
-        return Unguarded(_said(gate, f"no checkpoint of {ticket.facts.key}: {getattr(fault, 'message', fault)}"))
-
-
-def _said(gate: Gate, message: str) -> str:
-    return gate.redactor.text(message)[:2000]
+        refused = isinstance(fault, NothingHappened | UsageError) or getattr(fault, "code", "") in _PATH_CODES
+        message = text_of(getattr(fault, "message", fault))
+        said = message if refused else f"no checkpoint of {ticket.facts.key}: {message}"
+        return Unguarded(gate.redactor.text(said)[:MESSAGE_CHARS], refused)
 
 
 def _kept(gate: Gate, ticket: Ticket, paths: Paths) -> Guarded:
@@ -174,7 +172,10 @@ def _state(path: str, wanted: Any, before: PathState) -> PathState:
         return wanted
     if not isinstance(wanted, bytes | str):
         raise NothingHappened(f"expects says {type(wanted).__name__} of {path!r}: bytes, text, a state or None")
-    data = wanted if isinstance(wanted, bytes) else wanted.encode()
+    try:
+        data = wanted if isinstance(wanted, bytes) else wanted.encode()
+    except UnicodeEncodeError as fault:
+        raise NothingHappened(f"expects gives {path!r} a text that is not UTF-8: {fault}") from None
     # What is replaced keeps its mode; that of a new file is the machine's to say.
     mode = before.mode if before.kind == "file" else None
     return PathState("file", hashlib.sha256(data).hexdigest(), len(data), mode)

@@ -33,6 +33,8 @@ from clew.runtime.living import is_running
 from clew.runtime.pool import SYNCS, aside, through
 from clew.runtime.tickets import Ticket
 
+_SLOW: Final = frozenset({Hold, Guard, Look})
+"""What no event loop waits for."""
 _NO_PROBE = CannotTell("no probe is declared")
 _STOPPED = CannotTell("asking was interrupted")
 
@@ -47,19 +49,18 @@ def _known_end(ticket: Ticket) -> End | None:
 
 
 def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
-    """Needs that take no time worth awaiting; and a key, for which plain code waits."""
+    """Needs that take no time worth awaiting; and a key and the bytes of files, for which plain code waits."""
     if isinstance(need, Ask):
         decision = gate.decide(ticket, need.attempt, again=need.again)
         return decision if gate.extensions is None else gate.extensions.before_tool(ticket, need.attempt, decision)
     if isinstance(need, Hold):
         return gate.hold(ticket, need.attempt)
+    if isinstance(need, Guard):
+        return guard(gate, ticket)
+    if isinstance(need, Look):
+        return look(gate, ticket, need)
     assert isinstance(need, Now)
     return gate.journal.time.now_ms()
-
-
-def _at_paths(gate: Gate, ticket: Ticket, need: Guard | Look) -> Any:
-    """What takes as long as the bytes of the files take."""
-    return guard(gate, ticket) if isinstance(need, Guard) else look(gate, ticket, need)
 
 
 def _called_off(gate: Gate) -> Callable[[], bool]:
@@ -143,8 +144,6 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
         return gate.approvals.consult(ticket)
     if isinstance(need, Wait):
         return gate.journal.clock.sleep(need.seconds, _called_off(gate))
-    if isinstance(need, Guard | Look):
-        return _at_paths(gate, ticket, need)
     return gate.save(need.data) if isinstance(need, Save) else _at_once(gate, ticket, need)
 
 
@@ -249,10 +248,8 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
     if gate.extensions is not None and isinstance(need, Ask):
         decision = gate.decide(ticket, need.attempt, again=need.again)
         return await gate.extensions.before_tool_on_loop(ticket, need.attempt, decision)
-    if need.__class__ is Hold:
-        return await aside(lambda: gate.hold(ticket, need.attempt))
-    if isinstance(need, Guard | Look):
-        return await aside(lambda: _at_paths(gate, ticket, need))
+    if need.__class__ in _SLOW:
+        return await aside(lambda: _at_once(gate, ticket, need))
     return _at_once(gate, ticket, need), None
 
 

@@ -94,9 +94,14 @@ def _too_large(path: str, size_bytes: int) -> NothingHappened:
 
 
 def _deleted(before: Before, path: str) -> Expected:
-    if before[path].kind == "absent":
-        raise NothingHappened(f"there is no file {path!r} in the workspace")
+    _check_there(before, path)
     return Expected({path: None}, {"path": before.stands_at(path)})
+
+
+def _check_there(before: Before, path: str) -> None:
+    kind = before[path].kind
+    if kind in ("absent", "folder"):
+        raise NothingHappened(f"{path!r} is a folder" if kind == "folder" else f"there is no file {path!r}")
 
 
 @partial(Tool, effect="workspace", builtin=True, paths=("path",), expects=_deleted)
@@ -119,8 +124,7 @@ def delete_file(call: Call, path: str) -> dict[str, Any]:
 
 
 def _moved(before: Before, path: str, to: str) -> Expected:
-    if before[path].kind == "absent":
-        raise NothingHappened(f"there is no file {path!r} in the workspace")
+    _check_there(before, path)
     if before[to].kind != "absent":
         raise NothingHappened(f"{to!r} stands there already; delete it first if it is to be replaced")
     return Expected({path: None, to: before[path]}, {"path": before.stands_at(to)})

@@ -80,7 +80,7 @@ def checkpoints(data: bytes) -> list[dict[str, Any]]:
 
 
 def test_the_first_record_names_its_call_and_how_the_paths_stood() -> None:
-    """#144: whoever finds it knows run, operation, call, attempt and key."""
+    """#144, C78: whoever finds it knows run, operation, call, attempt and key."""
     scribe = Scribe().born()
     scribe.say(*kept(CALL, expects={"a": NEW}, result={"ok": True}))
 

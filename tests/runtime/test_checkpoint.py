@@ -1,6 +1,7 @@
 """Calls that change files, through a living run: what is kept before, what is seen behind, what files are asked."""
 
 import asyncio
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -250,7 +251,25 @@ def test_a_body_that_may_still_be_at_work_is_not_looked_at(study: Study) -> None
         result = study.run(putting(study, "plain", put))
         go_on.set()
 
-    assert ("paused", [*OPENED, "unknown"]) == (result.operation.state, study.kinds[:5])
+    assert ("paused", [*OPENED, "unknown", "error"]) == (result.operation.state, study.kinds)
+
+
+def test_a_body_that_left_a_process_behind_is_not_looked_at(study: Study) -> None:
+    """What it began goes on writing: this is not how the attempt leaves its files."""
+    left: list[subprocess.Popen[bytes]] = []
+
+    def begin(call: clew.Call, path: str) -> None:
+        left.append(subprocess.Popen(["cat"], env=call.environment(), stdin=subprocess.PIPE, start_new_session=True))
+        lose_the_line()
+
+    tool = clew.Tool(begin, effect="workspace", paths=("path",))
+    study.run(agent_of("plain", lambda run: (yield run.call(tool, path="note")), tool))
+    started = len(left)
+    left[0].communicate(timeout=60)
+
+    assert 1 == started
+    assert [*OPENED, "unknown", "error"] == study.kinds
+    assert "a process of this attempt still lives" in study.said("error")[0]["message"]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -259,6 +259,8 @@ def probe_of(gate: Gate, ticket: Ticket) -> ProbeBody | None:
     position = known.position
 
     def files(call: Call) -> Verdict:
+        if _lives(gate, f"{call.key}#{call.attempt}"):
+            return CannotTell("a process of this attempt still lives, and may still write", RETRY_S)
         return ask_files(call.workspace, checkpoint_at(gate.store, state, position))
 
     return files

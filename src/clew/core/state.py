@@ -105,7 +105,8 @@ class RunState:
     """The fold of a journal: what happened so far, and nothing that was not recorded.
 
     Grows by about 300 bytes a call; answers are kept by position, not by value. `own` is False for a journal that
-    clew did not begin: it may be read, judged and shown, never continued.
+    clew did not begin: it may be read, judged and shown, never continued. `guarded` has the last checkpoint of each
+    step whose attempt has opened, `guard` one that stands before its start.
 
     Source:
         DESIGN §4, §5; contract §3.D, §3.E.
@@ -153,9 +154,7 @@ class RunState:
         self.numbers: Book[int] = Book()
         self.checkpoints: Book[CheckpointState] = Book()
         self.guarded: Book[str] = Book()
-        """The last checkpoint of each step whose attempt has opened."""
         self.guard = ""
-        """A checkpoint that stands before its start."""
         self.delegations: dict[str, DelegationState] = {}
         """By step; replaced when one moves, never changed."""
         self.answers = 0

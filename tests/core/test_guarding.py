@@ -287,7 +287,9 @@ def test_nothing_stands_between_a_checkpoint_and_its_start() -> None:
     """What it says must be true when the body begins."""
     call, capability, first, _ = kept(CALL)
 
-    for between in (events.step_output("plan-1", "1"), events.receipt(CALL, 1, "not_started"), first):
+    nameless = {"type": "effect_receipt", "status": "started"}
+
+    for between in (events.step_output("plan-1", "1"), events.receipt(CALL, 1, "not_started"), first, nameless):
         assert "followed by the start" in refused([call, capability, first, between]).message
 
 

@@ -159,10 +159,10 @@ def check_next(state: RunState, record: Record) -> None:
     known = state.checkpoints.get(state.guard)
     assert known is not None
     if record.append == state.last_append:
-        event = record.payload.get("event")
+        event: Any = record.payload.get("event")
         starts = type(event) is dict and event.get("type") in _RECEIPTS and event.get("status") == "started"
         attempt = event.get("attempt", 1) if starts else 0
-        if not starts or (event["stepId"], attempt) != (known.step_id, known.attempt):
+        if not starts or (event.get("stepId"), attempt) != (known.step_id, known.attempt):
             raise Illegal(f"{known.checkpoint_id} is not followed by the start of its attempt")
         state.checkpoints.put(known.checkpoint_id, msgspec.structs.replace(known, started=True))
         state.guarded.put(known.step_id, known.checkpoint_id)

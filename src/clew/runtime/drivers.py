@@ -33,7 +33,7 @@ from clew.runtime.living import is_running
 from clew.runtime.pool import SYNCS, aside, through
 from clew.runtime.tickets import Ticket
 
-_SLOW: Final = frozenset({Hold, Guard, Look})
+_SLOW: Final[frozenset[object]] = frozenset({Hold, Guard, Look})
 """What no event loop waits for."""
 _NO_PROBE = CannotTell("no probe is declared")
 _STOPPED = CannotTell("asking was interrupted")

@@ -52,7 +52,7 @@ GROUPS = (
     Group("H", "Effect receipts and bindings", 110, DUE),
     Group("I", "Tool-call lifecycle", 119, DUE),
     Group("J", "Capabilities", 135, DUE),
-    Group("K", "Checkpoints", 144, FILES_BACK),
+    Group("K", "Checkpoints", 144, DUE),
     Group("L", "Snapshot", 160, DUE),
     Group("M", "Outcome, metrics, evaluation, release", 166, DUE),
     Group("N", "Budget", 172, DUE),

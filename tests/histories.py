@@ -6,17 +6,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from clew.core import approvals, events
+from clew.core import approvals, events, guarding
 from clew.core.answers import Answer, ErrorAnswer, inline, json_text
 from clew.core.book import Book
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability, resolve
 from clew.core.chain import genesis
+from clew.core.checkpoint import PathState
 from clew.core.codec import LineReader, encode_append
 from clew.core.compose import Close, Composed, Move, Saying, compose
 from clew.core.events import CallFacts, Event
 from clew.core.folding import fold
 from clew.core.ids import effect_key
+from clew.core.needs import Guarded, Looked
 from clew.core.outcome import Outcome
 from clew.core.records import Draft, Record
 from clew.core.resume import Facts, prepare_run_resume
@@ -89,6 +91,21 @@ def told(call: CallFacts, value: Any = None) -> Event:
 def returned(call: CallFacts, attempt: int = 1, value: Any = None) -> list[Event]:
     """Stage 7: the answer, `committed`, and the note that there is an answer."""
     return [told(call, value), events.receipt(call, attempt, "committed"), events.tool_result(call, is_error=False)]
+
+
+OLD = PathState("file", "a" * 64, 3, 0o644)
+NEW = PathState("file", "b" * 64, 4, 0o644)
+
+
+def kept(call: CallFacts, attempt: int = 1, **guarded: Any) -> list[Saying]:
+    """The append that opens an attempt whose paths are kept."""
+    *proposal, start = started(call, attempt)
+    return [*proposal, guarding.kept(call, attempt, Guarded(**{"paths": {"a": OLD}, **guarded})), start]
+
+
+def left(call: CallFacts, attempt: int = 1, **looked: Any) -> Saying:
+    """How an attempt left its paths."""
+    return guarding.left(call, attempt, Looked(**{"after": {"a": NEW}, **looked}))
 
 
 def nothing_happened(call: CallFacts, attempt: int = 1) -> list[Event]:
@@ -290,7 +307,7 @@ def _proved(decision: str, call: Call) -> bool:
         return call.status in ("", "not_started") or (call.settled == "did_not_happen" and call.status != "committed")
     if decision == "fail":
         return call.settled == "give_up"
-    return decision in ("review", "wait")
+    return decision in ("review", "wait", "probe")
 
 
 def respoken(records: list[Record], run_id: str = RUN) -> list[tuple[Record, int]]:

@@ -10,6 +10,7 @@ from clew.core.abort import admitted
 from clew.core.calls import CallState
 from clew.core.compose import Move, Saying
 from clew.core.extensions import extension_lifecycle
+from clew.core.guarding import checkpoint_of
 from clew.core.loops import read_snapshot
 from clew.core.records import Draft, Record
 from clew.core.state import RunState
@@ -19,6 +20,7 @@ from tests.histories import (
     CHARGE,
     EDIT,
     LOOK,
+    NEW,
     PAY,
     TOOLS,
     Scribe,
@@ -28,6 +30,8 @@ from tests.histories import (
     denied,
     facts,
     failed,
+    kept,
+    left,
     nothing_happened,
     paused,
     proposed,
@@ -131,6 +135,7 @@ def _running(state: RunState) -> Iterator[Deed]:
     for capability in (PAY, CHARGE, EDIT):
         call = facts(number, capability)
         yield f"starts {call.tool}", started(call)
+    yield "starts edit, kept", kept(facts(number, EDIT), expects={"a": NEW})
     yield "denied by policy", denied(facts(number))
     look = facts(number, LOOK)
     yield "looks", [*proposed(look)]
@@ -191,6 +196,10 @@ def _about(state: RunState, known: CallState) -> Iterator[Deed]:
         yield "returns, not kept", [events.receipt(call, attempt, "committed", persistence="failed")]
         yield "returns, secret", [events.receipt(call, attempt, "committed", persistence="withheld")]
         yield "is in doubt", [events.receipt(call, attempt, "unknown")]
+        if checkpoint_of(state, known) is not None:
+            answer, *rest = returned(call, attempt)
+            yield "returns, looked at", [answer, rest[0], left(call, attempt), rest[1]]
+            yield "is in doubt, looked at", [events.receipt(call, attempt, "unknown"), left(call, attempt)]
         yield "knows that nothing happened", nothing_happened(call, attempt)
     if known.unsettled:
         yield from _settlements(state, known, call)
@@ -202,6 +211,7 @@ def _about(state: RunState, known: CallState) -> Iterator[Deed]:
     again = known.open and call.capability.replay == "idempotent"
     if again or known.status == "not_started" or (review_given and review_given.outcome == "did_not_happen"):
         yield "starts again", started(call, attempt + 1)
+        yield "starts again, kept", kept(call, attempt + 1)
 
 
 def _settlements(state: RunState, known: CallState, call: events.CallFacts) -> Iterator[Deed]:

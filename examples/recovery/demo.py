@@ -1,7 +1,7 @@
 """One change that a person first refuses and then allows: every command is a process of its own, nothing is faked.
 
-A denied write leaves the run paused and the file alone. Resumed and approved, the write happens once: one committed
-receipt, one change. A finished run is not resumed again.
+A denied write leaves the run paused and the file alone. Resumed and approved, the write happens once: one checkpoint
+of the file as it was, one committed receipt, one change. A finished run is not resumed again.
 """
 
 import json
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 APPROVAL_WANTED, REFUSED = 20, 4
@@ -53,10 +54,13 @@ class Desk:
         if found != expected:
             raise Off(f"{what}: {found!r}, expected {expected!r}")
 
+    def account(self) -> dict[str, Any]:
+        """The run as the command tells it to programs."""
+        return dict(json.loads(self.ask("show", "@last", "--json")))
+
     def receipts(self) -> list[str]:
         """The statuses of all receipts of the run, in the order of its journal."""
-        account = json.loads(self.ask("show", "@last", "--json"))
-        events = [entry["event"] for entry in account["trace"]]
+        events = [entry["event"] for entry in self.account()["trace"]]
         return [event["status"] for event in events if event["type"] in ("effect_receipt", "tool_attempt")]
 
 
@@ -72,6 +76,7 @@ def play(desk: Desk) -> None:
     desk.clew("resume", "@last")
     desk.must("the file says", (desk.folder / "notes.txt").read_text("utf-8"), "order 1042 is paid\n")
     desk.must("committed receipts", desk.receipts().count("committed"), 1)
+    desk.must("checkpoints", [kept["checkpointId"] for kept in desk.account()["checkpoints"]], ["k1"])
     desk.clew("resume", "@last", expect=REFUSED)
     desk.clew("verify", "@last", "--deep")
 

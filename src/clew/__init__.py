@@ -34,6 +34,7 @@ from clew.runtime.approvals import ApprovalRequest
 from clew.runtime.extensions import Extension
 from clew.runtime.home import Home
 from clew.runtime.logs import LogContext
+from clew.runtime.paths import WORKSPACE, Expected
 from clew.runtime.reviewing import Said
 from clew.runtime.run import Run, SyncRun
 from clew.runtime.tools import Agent, Call, Failed, Tool, agent, tool
@@ -41,6 +42,7 @@ from clew.runtime.turns import Turn
 from clew.stores.jsonl import FileRunStore
 
 __all__ = [
+    "WORKSPACE",
     "Agent",
     "ApprovalRequest",
     "Approve",
@@ -54,6 +56,7 @@ __all__ = [
     "DidNotHappen",
     "DurableOperation",
     "EffectReceipt",
+    "Expected",
     "Extension",
     "Failed",
     "FileRunStore",

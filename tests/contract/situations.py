@@ -17,6 +17,7 @@ from pathlib import Path
 
 import clew
 import clew.loop
+from clew.toolkit import write_file
 
 
 def flag(name):
@@ -76,7 +77,7 @@ def end():
     return "done"
 
 
-@clew.agent(tools=[pay, report, key, hold, ask])
+@clew.agent(tools=[pay, report, key, hold, ask, write_file])
 def settle(run, prompt):
     if flag("early-3") or flag("early-2") or flag("early-1"):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -95,6 +96,8 @@ def settle(run, prompt):
                 verify=lambda run, round: Path("mended").exists(),
                 config=clew.loop.LoopConfig(max_repeated_action=1, on_exhausted="pause"),
             )
+        elif name == "note":
+            run.call(write_file, path="note", content=order)
         elif name == "buy":
             run.propose(pay, order=order)
         elif name == "key":

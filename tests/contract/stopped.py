@@ -45,6 +45,16 @@ def _(found: Situation) -> Situation:
     return found
 
 
+@situation("files could not be kept before a call")
+def _(found: Situation) -> Situation:
+    (found.place.folder / "note").write_text("old")
+    found.place.home.mkdir(mode=0o700)
+    (found.place.home / "blobs").touch()
+    found.run("note:new").see()
+    found.between = {0: (found.place.home / "blobs").unlink}
+    return found
+
+
 @situation("the bytes of an answer are gone")
 def _(found: Situation) -> Situation:
     found.run("report", "bug")

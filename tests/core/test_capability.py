@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.canon import fingerprint
-from clew.core.capability import Capability, Disposition, Effect, Replay, fallback, read, resolve, stricter
+from clew.core.capability import (
+    Capability,
+    Disposition,
+    Effect,
+    Replay,
+    fallback,
+    read,
+    resolve,
+    stricter,
+    with_checkpoint,
+)
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 REPLAYS: tuple[Replay, ...] = get_args(Replay)
@@ -195,6 +205,21 @@ def test_of_two_equally_strict_the_recorded_one_decides() -> None:
     recorded, now = capability("external", "idempotent"), capability("workspace", "idempotent")
 
     assert recorded is stricter(recorded, now)
+
+
+@pytest.mark.parametrize(
+    ("effect", "kept", "checkpoint"),
+    [
+        ("workspace", True, "required"),
+        ("workspace", False, "unsupported"),
+        ("process", True, "required"),
+        ("process", False, "unsupported"),
+        ("external", False, "none"),
+    ],
+)
+def test_what_is_not_kept_cannot_be_taken_back(effect: str, kept: bool, checkpoint: str) -> None:
+    """#140: `none` would say that nothing needs to be."""
+    assert checkpoint == with_checkpoint(resolve("edit", effect), kept=kept).checkpoint
 
 
 def test_what_is_remembered_of_one_reading_speaks_for_no_other() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from clew.core.checkpoint import (
     is_below,
     manifest_as_json,
     probed,
+    read_checkpoint,
     read_manifest,
     standing,
 )
@@ -202,3 +204,90 @@ def test_a_probe_of_files_never_claims_what_they_do_not_show(
 
     assert as_before == isinstance(verdict, DidNotHappen)
     assert (as_left and expects is not None and not as_before) == isinstance(verdict, Happened)
+
+
+# The built-in probe, where the tool does not know the mode.
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "happened"),
+    [
+        (NEW, PathState("file", DIGESTS[1], 4), True),
+        (PathState("file", DIGESTS[1], 4, 0o600), PathState("file", DIGESTS[1], 4), True),
+        (OLD, PathState("file", DIGESTS[1], 4), False),
+        (PathState("folder", mode=0o755), PathState("folder"), True),
+        (PathState("file", DIGESTS[1], 4, 0o600), NEW, False),
+    ],
+)
+def test_a_mode_that_nobody_announced_does_not_matter(now: PathState, wanted: PathState, happened: bool) -> None:
+    """The machine takes bits off the mode of what is new; the tool cannot know which."""
+    assert happened == isinstance(probed({"a": ABSENT}, {"a": now}, {"a": wanted}), Happened)
+
+
+# Both records of a checkpoint.
+
+KEPT: dict[str, Any] = {
+    "checkpointId": "k1", "stepId": "edit-1", "toolCallId": "c1", "idempotencyKey": "r:edit-1:c1", "attempt": 1,
+    "tool": "edit", "timestamp": "t", "reversible": True, "paths": manifest_as_json({"a": OLD}),
+}  # fmt: skip
+LEFT: dict[str, Any] = {
+    "checkpointId": "k1", "idempotencyKey": "r:edit-1:c1", "after": manifest_as_json({"a": NEW}),
+}  # fmt: skip
+WHOLE = {"sha256": "c" * 64, "sizeBytes": 9, "count": 2}
+
+
+def test_a_checkpoint_is_read_from_both_of_its_records() -> None:
+    """A restore rests on nothing else."""
+    found = read_checkpoint(KEPT, LEFT)
+
+    assert ({"a": OLD}, {"a": NEW}, None, msgspec.UNSET, ()) == (
+        found.before, found.after, found.expects, found.result, found.not_covered,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"checkpointId": ""}, "no checkpointId"),
+        ({"stepId": 7}, "no stepId"),
+        ({"attempt": 0}, "its attempt is 0"),
+        ({"attempt": True}, "its attempt is True"),
+        ({"paths": None}, "either paths or the manifest"),
+        ({"manifest": WHOLE}, "either paths or the manifest"),
+        ({"paths": None, "manifest": {"sha256": 7}}, "its manifest cannot be read"),
+        ({"expects": 7}, "no list"),
+        ({"paths": [{"path": "a", "type": "folder"}]}, "not that of a folder"),
+    ],
+)
+def test_a_first_record_that_is_not_whole_is_no_checkpoint(members: dict[str, Any], why: str) -> None:
+    """#157: what cannot be trusted whole is not used in part."""
+    with pytest.raises(BadManifest) as caught:
+        read_checkpoint({**KEPT, **members})
+
+    assert why in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"checkpointId": "k2"}, "its second record is of 'k2'"),
+        ({"idempotencyKey": "k"}, "its second record is of 'k'"),
+        ({"after": None}, "no list"),
+        ({"after": []}, "other paths than it began with"),
+        ({"notCovered": 7}, "its notCovered cannot be read"),
+    ],
+)
+def test_a_second_record_that_does_not_fit_is_refused(members: dict[str, Any], why: str) -> None:
+    """#157: two halves of two checkpoints would put back what never was."""
+    with pytest.raises(BadManifest) as caught:
+        read_checkpoint(KEPT, {**LEFT, **members})
+
+    assert why in caught.value.why
+
+
+def test_a_whole_workspace_has_its_paths_in_the_second_record() -> None:
+    """Before, nobody knew which they would be."""
+    first = {name: value for name, value in KEPT.items() if name != "paths"} | {"manifest": WHOLE}
+    found = read_checkpoint(first, {**LEFT, "paths": manifest_as_json({"a": OLD})})
+
+    assert (None, {"a": OLD}, {"a": NEW}) == (read_checkpoint(first).before, found.before, found.after)

@@ -214,7 +214,7 @@ def test_a_record_outside_of_every_leg_is_refused() -> None:
     assert "outside of every leg" in error.message
 
 
-@pytest.mark.parametrize("kind", ["checkpoint", "control", "telemetry_consent"])
+@pytest.mark.parametrize("kind", ["control", "telemetry_consent"])
 def test_kinds_that_clew_never_writes_are_refused_in_its_journals(kind: Any) -> None:
     """Somebody else wrote into the file."""
     error = refused(Scribe().born(), Draft(kind, {}))

@@ -20,7 +20,7 @@ from clew.core.records import Draft, Record
 from clew.errors import Corrupt
 from tests.cases.ward import case
 from tests.core.unjudged import born, closing, findings, journal, labels, theirs
-from tests.histories import EXAMPLES, RUN, Scribe, facts, proposed, read, respoken, resume, returned, started
+from tests.histories import EDIT, EXAMPLES, RUN, Scribe, facts, proposed, read, respoken, resume, returned, started
 from tests.strategies import SPOILT, History, histories
 
 PAY_1 = facts(1)
@@ -149,6 +149,24 @@ def test_the_note_of_a_checkpoint_is_judged_as_well() -> None:
 def test_no_checkpoint_is_made_after_an_abort() -> None:
     """#230: it belongs to a start, and nothing starts any more."""
     assert [("I-10", "k1")] == labels(born(*proposed(PAY_1), "REQUEST_ABORT", Draft("checkpoint", CHECKPOINT)))
+
+
+def test_how_an_attempt_left_its_paths_is_told_after_an_abort() -> None:
+    """#230: it is what became of an effect that had started, and nothing starts by it."""
+    call = facts(1, EDIT)
+    *proposal, start = started(call)
+    said = {**CHECKPOINT, "stepId": "edit-1", "idempotencyKey": call.key, "attempt": 1}
+    told = [events.receipt(call, 1, "unknown"), Draft("checkpoint", {**said, "after": []})]
+
+    assert [] == labels(born(*proposal, Draft("checkpoint", said), start, "REQUEST_ABORT", *told))
+
+
+@pytest.mark.parametrize("step", ["edit-9", 7])
+def test_a_checkpoint_of_a_step_without_a_call_is_found(step: Any) -> None:
+    """#228: nobody can say what it would undo."""
+    stray = {**CHECKPOINT, "stepId": step, "attempt": 7}
+
+    assert ("I-8", "k1") in labels(born(*started(PAY_1), Draft("checkpoint", stray)))
 
 
 # I-11: the operation.

@@ -8,6 +8,8 @@ within and from outside. Whatever the order, the promises hold.
 import json
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -30,11 +32,13 @@ from clew.testing.clock import SetClock
 from tests.histories import overconfident, read
 from tests.runtime.stage import Death, Mortal
 
-PAY, SEND, CHARGE, LOOK, MAIL, BANNED = "pay", "send", "charge", "look", "mail", "banned"
+PAY, SEND, CHARGE, LOOK, MAIL, BANNED, NOTE = "pay", "send", "charge", "look", "mail", "banned", "note"
 POLICY = clew.Policy(rules=[clew.Rule("ask", MAIL), clew.Rule("deny", BANNED)])
 FATES = ("returns", "raises before", "raises after", "nothing happened", "failed")
 MAILS = st.tuples(st.just(MAIL), st.sampled_from([[], ["raises before"], ["raises before", "raises after"]]))
-OTHERS = st.tuples(st.sampled_from([PAY, SEND, CHARGE, LOOK, BANNED]), st.lists(st.sampled_from(FATES), max_size=2))
+OTHERS = st.tuples(
+    st.sampled_from([PAY, SEND, CHARGE, LOOK, BANNED, NOTE]), st.lists(st.sampled_from(FATES), max_size=2)
+)
 WANTED = st.lists(MAILS | OTHERS, min_size=1, max_size=4)
 # At which append the process dies, and how many of its bytes reach the disk; `None`: all of them, and nobody knows.
 DEATHS = st.none() | st.tuples(st.integers(0, 9), st.just(0) | st.none() | st.integers(1, 2500))
@@ -64,6 +68,8 @@ class World:
         if call.tool != CHARGE or call.key not in self.charged:
             self.effects[order] += call.tool != LOOK
         self.charged.add(call.key)
+        if call.tool == NOTE:
+            (Path(call.workspace.root) / order).write_text(order)
         if fate == "raises after":
             raise TimeoutError("no answer")
         return clew.Failed("it says no", {"order": order}) if fate == "failed" else {"order": order}
@@ -75,6 +81,11 @@ class World:
         return clew.Happened({"order": order}) if self.effects[order] else clew.DidNotHappen()
 
 
+def announced(before: Any, order: str) -> clew.Expected:
+    """What a note says that it will leave, and return."""
+    return clew.Expected({order: order}, {"order": order})
+
+
 class Life(RuleBasedStateMachine):
     """One home, one run after another; the process may die at any append."""
 
@@ -82,7 +93,10 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.world = World()
         self.store = Mortal()
-        self.home = clew.Home(".clew", takeover="proven", store=self.store, clock=SetClock())
+        self.folder = TemporaryDirectory(prefix="clew-life-")
+        self.home = clew.Home(
+            ".clew", takeover="proven", store=self.store, clock=SetClock(), workspace=self.folder.name
+        )  # fmt: skip
         self.script: list[tuple[str, str]] = []
         self.told: dict[str, str] = {}
         self.lies: Counter[str] = Counter()
@@ -101,7 +115,8 @@ class Life(RuleBasedStateMachine):
         asked: dict[str, Any] = {"probe": world.find, "in_doubt_s": 20}
         repeated: dict[str, Any] = {"replay": "idempotent", "window_s": 1_000_000}
         declared: dict[str, dict[str, Any]] = {
-            PAY: {}, SEND: asked, CHARGE: repeated, LOOK: {"effect": "none"}, MAIL: {}, BANNED: {}
+            PAY: {}, SEND: asked, CHARGE: repeated, LOOK: {"effect": "none"}, MAIL: {}, BANNED: {},
+            NOTE: {"effect": "workspace", "paths": ("order",), "expects": announced},
         }  # fmt: skip
         self.tools = {
             name: clew.tool(name=name, **{"effect": "external", **how})(act) for name, how in declared.items()
@@ -307,6 +322,13 @@ class Life(RuleBasedStateMachine):
         assert [] == [order for order in self.world.starts if f"-{BANNED}-" in order]
 
     @invariant()
+    def what_changes_files_waits_for_nobody(self) -> None:
+        """Each of them is written whole or not at all, so the files settle it."""
+        waiting = self.waiting if self.exists else []
+
+        assert [] == [row for row in waiting if row["tool"] == NOTE and row["status"] == "unknown"]
+
+    @invariant()
     def completed_means_settled_and_answered(self) -> None:
         if self.operation != "completed":
             return
@@ -350,7 +372,7 @@ class Life(RuleBasedStateMachine):
             return
         plan = self.home.plan(self.run_id, self.agent)
         runs = [step.step_id for step in plan.steps if step.decision == "run"] if plan is not None else []
-        again = [self._order_of(step) for step in runs if step.partition("-")[0] in (PAY, SEND, MAIL)]
+        again = [self._order_of(step) for step in runs if step.partition("-")[0] in (PAY, SEND, MAIL, NOTE)]
 
         assert [] == [order for order in again if self.world.effects[order] > self.lies[order]]
 
@@ -369,6 +391,7 @@ class Life(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Written by one hand, read by another: no journal of this life contradicts itself, nor did any before."""
+        self.folder.cleanup()
         ids = self.store.ids() if self.exists else ()
         found = {run_id: list(check(r for r, _ in read(self._whole_lines(run_id), run_id))) for run_id in ids}
 

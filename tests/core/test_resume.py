@@ -13,6 +13,7 @@ from clew.core import calls
 from clew.core.calls import AnswerRef, CallState, Illegal
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability, resolve
+from clew.core.checkpoint import CheckpointState
 from clew.core.codec import LineReader
 from clew.core.folding import fold
 from clew.core.operation import DurableOperation, OperationEvent
@@ -179,6 +180,30 @@ def test_row_9_a_declared_probe_is_asked(status: str) -> None:
     step = judged(run(call(status=status)), tools=PROBED)
 
     assert ("probe", "probe_declared", 1, "find_payment") == said(step)
+
+
+def kept(**members: Any) -> RunState:
+    """A run whose open call changes files, which were kept before."""
+    state = run(call(capability=WORKSPACE, **members))
+    state.checkpoints.put("k1", CheckpointState("k1", "pay-1", 1, 6, 900, started=True))
+    state.guarded.put("pay-1", "k1")
+    return state
+
+
+@pytest.mark.parametrize("tools", [{}, OFFERED, {"pay": Offered(WORKSPACE)}], ids=["gone", "other", "idempotent"])
+def test_row_9_a_checkpoint_that_stands_is_asked(tools: Mapping[str, Offered]) -> None:
+    """DESIGN §5: the files know, whether or not the tool is there, and before anything is repeated."""
+    assert ("probe", "checkpoint_stands", 1, "k1") == said(judged(kept(), tools=tools))
+
+
+def test_row_9_a_declared_probe_goes_before_the_files() -> None:
+    """Who wrote one knows better."""
+    assert ("probe", "probe_declared", 1, "find_payment") == said(judged(kept(), tools=PROBED))
+
+
+def test_row_9_a_checkpoint_of_an_earlier_attempt_is_not_asked() -> None:
+    """Since then anybody may have written."""
+    assert "checkpoint_stands" != judged(kept(attempt=2)).reason
 
 
 @pytest.mark.parametrize(

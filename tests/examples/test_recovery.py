@@ -8,7 +8,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "recovery"
 
 
 def test_a_denied_write_happens_once_when_it_is_approved() -> None:
-    """#249: deny, paused; resume and approve, one committed receipt and one change; a further resume is refused."""
+    """#249: deny, paused; resume and approve: one checkpoint, one committed receipt, one change; no further resume."""
     done = subprocess.run(
         [sys.executable, "demo.py"], cwd=EXAMPLE, capture_output=True, text=True, check=False, timeout=240
     )

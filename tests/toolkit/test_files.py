@@ -213,10 +213,10 @@ def writer(run, text):
     return run.call(write_file, path="made/out.txt", content=text)["path"]
 
 rename = os.replace
-def die(source, target):
+def die(source, target, **folders):
     if Path(target).name == "out.txt" and sys.argv[2] == "die":
         os.kill(os.getpid(), signal.SIGKILL)
-    rename(source, target)
+    rename(source, target, **folders)
 os.replace = die
 home = clew.Home(Path(sys.argv[1]) / ".clew", takeover="proven")
 result = home.ensure_sync(writer, "new", run_id="w1")
@@ -239,7 +239,7 @@ def test_a_write_that_was_killed_before_its_rename_is_done_again_under_the_same_
     resumed = play(tmp_path, "live")
     records = [record for record, _ in clew.FileRunStore(tmp_path / ".clew").read("w1")]
     events = [record.payload["event"] for record in records if record.kind == "event"]
-    starts = [event["attemptId"] for event in events if event.get("attempt") and event["status"] == "started"]
+    starts = [event["attemptId"] for event in events if event.get("attempt") and event.get("status") == "started"]
 
     assert (killed.returncode, between) == (-signal.SIGKILL, "old")
     assert (resumed.stdout, (tmp_path / "made/out.txt").read_text()) == ("completed made/out.txt\n", "new"), (

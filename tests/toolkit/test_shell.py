@@ -59,12 +59,12 @@ def gone(pid: int) -> bool:
 
 
 def test_what_the_tool_says_of_itself() -> None:
-    """A command may do anything, so it is never repeated by itself and cannot be undone: `bash` in #135."""
+    """A command may do anything, so it is never repeated; what it did in the workspace is kept: `bash` in #135."""
     found = shell.capability
 
     said = (found.effect, found.replay, found.concurrency, found.checkpoint, found.durability, found.source)
 
-    assert ("process", "unknown", "run_serial", "unsupported", "critical", "builtin") == said
+    assert ("process", "unknown", "run_serial", "required", "critical", "builtin") == said
 
 
 def test_a_command_is_told_with_its_output(tmp_path: Path) -> None:

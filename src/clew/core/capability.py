@@ -98,6 +98,16 @@ def resolve(tool: str, effect: str = "", replay: str = "", *, builtin: bool = Fa
     return Capability(tool, effect, replay, "run_serial", checkpoint, "critical", source, "resolved")  # type: ignore[arg-type]  # checked above
 
 
+def with_checkpoint(found: Capability, *, kept: bool) -> Capability:
+    """The capability of a tool whose paths are kept before it starts, or of one that did not say which they are.
+
+    A workspace effect without paths can be undone by nobody, and says so: `unsupported`, never `none` (#140).
+    """
+    if kept:
+        return msgspec.structs.replace(found, checkpoint="required")
+    return msgspec.structs.replace(found, checkpoint="unsupported") if found.effect == "workspace" else found
+
+
 def fallback(tool: str, issues: list[str]) -> Capability:
     """The strictest capability, with the reasons why."""
     return Capability(

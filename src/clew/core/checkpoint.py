@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -48,8 +48,8 @@ def manifest_as_json(manifest: Manifest) -> list[dict[str, Any]]:
     return [{"path": path, **msgspec.to_builtins(manifest[path])} for path in sorted(manifest)]
 
 
-def read_manifest(value: object) -> dict[str, PathState]:
-    """A manifest from what a record holds.
+def read_manifest(value: object, *, any_mode: bool = False) -> dict[str, PathState]:
+    """A manifest from what a record holds; with `any_mode` a file or folder may stand in it without its mode.
 
     Raises:
         BadManifest: a path is missing, leads out of the workspace or stands twice, or a state is not whole: a file
@@ -59,14 +59,14 @@ def read_manifest(value: object) -> dict[str, PathState]:
         raise BadManifest("it is no list of paths")
     found: dict[str, PathState] = {}
     for entry in value:
-        path, state = _read_entry(entry)
+        path, state = _read_entry(entry, _LOOSE if any_mode else _WHOLE)
         if path in found:
             raise BadManifest(f"path {path!r} stands twice")
         found[path] = state
     return found
 
 
-def _read_entry(entry: object) -> tuple[str, PathState]:
+def _read_entry(entry: object, members: Mapping[str, tuple[frozenset[str], ...]]) -> tuple[str, PathState]:
     path = entry.get("path") if type(entry) is dict else None
     if type(entry) is not dict or type(path) is not str or not is_below(path):
         raise BadManifest(f"{path!r} is no path below the workspace")
@@ -74,17 +74,18 @@ def _read_entry(entry: object) -> tuple[str, PathState]:
         state = msgspec.convert({name: told for name, told in entry.items() if name != "path"}, PathState)
     except msgspec.ValidationError as fault:
         raise BadManifest(f"the state of {path!r} cannot be read: {fault}") from None
-    if _members(state) != _WHOLE[state.kind]:
+    if _members(state) not in members[state.kind]:
         raise BadManifest(f"the state of {path!r} is not that of a {state.kind} path")
     return path, state
 
 
-_WHOLE: dict[str, frozenset[str]] = {
-    "absent": frozenset(),
-    "file": frozenset({"sha256", "size_bytes", "mode"}),
-    "folder": frozenset({"mode"}),
-    "link": frozenset({"target"}),
+_WHOLE: Final[dict[str, tuple[frozenset[str], ...]]] = {
+    "absent": (frozenset(),),
+    "file": (frozenset({"sha256", "size_bytes", "mode"}),),
+    "folder": (frozenset({"mode"}),),
+    "link": (frozenset({"target"}),),
 }
+_LOOSE: Final = {kind: (whole[0], whole[0] - {"mode"}) for kind, whole in _WHOLE.items()}
 
 
 def _members(state: PathState) -> frozenset[str]:
@@ -96,6 +97,134 @@ def is_below(path: str) -> bool:
     """Is this a path of a manifest: relative, of whole parts, none of which leads upwards?"""
     parts = path.split("/")
     return "\0" not in path and all(part not in ("", ".", "..") for part in parts)
+
+
+# Records.
+
+
+class Whole(msgspec.Struct, frozen=True, rename={"size_bytes": "sizeBytes"}):
+    """The manifest of a whole workspace: a blob of that many bytes, of so many paths."""
+
+    sha256: str
+    size_bytes: int
+    count: int
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """One checkpoint, as its records tell it.
+
+    Attributes:
+        checkpoint_id: `k1`, `k2` … over the run.
+        before: How each path stood before the attempt. Of a whole workspace: only of what the attempt changed, and
+            None as long as nobody recorded that.
+        expects: How the tool said that it would leave them; None when it did not say. A file without a mode may have
+            any.
+        result: What the tool said that it would return then; UNSET when it did not say.
+        after: How the attempt left each path; None when nobody recorded that.
+        whole: The manifest of the whole workspace before the attempt, where no paths were declared.
+        reversible: May it be put back? False where nothing of it is kept.
+        not_covered: What of the workspace is not in it, as `core.cover` tells it: `why`, `path`, `pattern`, `count`.
+    """
+
+    checkpoint_id: str
+    step_id: str
+    call_id: str
+    key: str
+    attempt: int
+    tool: str
+    at: str
+    reversible: bool
+    before: Manifest | None
+    expects: Manifest | None = None
+    result: Any = msgspec.UNSET
+    after: Manifest | None = None
+    whole: Whole | None = None
+    not_covered: tuple[dict[str, Any], ...] = ()
+
+
+class CheckpointState(msgspec.Struct, frozen=True, gc=False):
+    """One checkpoint, folded: where its records stand, not what is in them.
+
+    Attributes:
+        sequence: Of its first record; its `started` is the next one.
+        position: Of its first record in the journal, in bytes.
+        started: Its attempt has opened. One that has not counts for nothing: a death came between.
+        after: The position of its second record; 0 while there is none.
+        whole: It is of the whole workspace.
+        reversible: May it be put back?
+    """
+
+    checkpoint_id: str
+    step_id: str
+    attempt: int
+    sequence: int
+    position: int
+    started: bool = False
+    after: int = 0
+    whole: bool = False
+    reversible: bool = True
+
+
+def read_checkpoint(payload: Mapping[str, Any], left: Mapping[str, Any] | None = None) -> Checkpoint:
+    """A checkpoint from the payloads of its first record and, if there is one, its second.
+
+    Raises:
+        BadManifest: a member is missing or of another kind than it must be, or the two are not of one checkpoint.
+    """
+    paths, expects = payload.get("paths"), payload.get("expects")
+    whole = _converted(payload["manifest"], Whole, "manifest") if "manifest" in payload else None
+    if (paths is None) == (whole is None):
+        raise BadManifest("it has either paths or the manifest of a whole workspace")
+    found = Checkpoint(
+        checkpoint_id=_text(payload, "checkpointId"),
+        step_id=_text(payload, "stepId"),
+        call_id=_text(payload, "toolCallId"),
+        key=_text(payload, "idempotencyKey"),
+        attempt=_attempt(payload),
+        tool=_text(payload, "tool"),
+        at=_text(payload, "timestamp"),
+        reversible=payload.get("reversible") is True,
+        before=None if whole is not None else read_manifest(paths),
+        expects=None if expects is None else read_manifest(expects, any_mode=True),
+        result=payload.get("expectedResult", msgspec.UNSET),
+        whole=whole,
+    )
+    return found if left is None else _left(found, left)
+
+
+def _left(found: Checkpoint, left: Mapping[str, Any]) -> Checkpoint:
+    """The checkpoint with what its second record adds."""
+    for name, known in (("checkpointId", found.checkpoint_id), ("idempotencyKey", found.key)):
+        if left.get(name) != known:
+            raise BadManifest(f"its second record is of {left.get(name)!r}")
+    after, before = read_manifest(left.get("after")), found.before
+    if before is None:
+        before = read_manifest(left.get("paths"))
+    if before.keys() != after.keys():
+        raise BadManifest("it was left with other paths than it began with")
+    missing = _converted(left.get("notCovered", ()), tuple[dict[str, Any], ...], "notCovered")
+    return msgspec.structs.replace(found, before=before, after=after, not_covered=missing)
+
+
+def _text(payload: Mapping[str, Any], name: str) -> str:
+    value = payload.get(name)
+    if type(value) is not str or not value:
+        raise BadManifest(f"it has no {name}")
+    return value
+
+
+def _attempt(payload: Mapping[str, Any]) -> int:
+    value = payload.get("attempt")
+    if type(value) is not int or value < 1:
+        raise BadManifest(f"its attempt is {value!r}")
+    return value
+
+
+def _converted(value: object, into: Any, name: str) -> Any:
+    try:
+        return msgspec.convert(value, into)
+    except msgspec.ValidationError as fault:
+        raise BadManifest(f"its {name} cannot be read: {fault}") from None
 
 
 # What changed.
@@ -176,10 +305,17 @@ def probed(before: Manifest, now: Manifest, expects: Manifest | None) -> Verdict
     left = {**before, **(expects or {})}
     paths = sorted(left)
     untouched = all(now.get(path, ABSENT) == before.get(path, ABSENT) for path in paths)
-    done = expects is not None and all(now.get(path, ABSENT) == left[path] for path in paths)
+    done = expects is not None and all(_fits(now.get(path, ABSENT), left[path]) for path in paths)
     if untouched:
         return DidNotHappen("every path is as it was before")
     if done:
         return Happened(reason="every path is as the tool said it would leave it")
     touched = next(path for path in paths if now.get(path, ABSENT) != before.get(path, ABSENT))
     return CannotTell(f"{touched!r} is not as it was, and not all is as the tool said it would leave it")
+
+
+def _fits(now: PathState, wanted: PathState) -> bool:
+    """Does it stand as it was said it would? Where no mode was said, any is right."""
+    return now == wanted or (
+        wanted.mode is None and wanted.kind in ("file", "folder") and msgspec.structs.replace(now, mode=None) == wanted
+    )

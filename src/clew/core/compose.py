@@ -10,6 +10,7 @@ from clew.core.calls import Illegal
 from clew.core.codec import encode_append
 from clew.core.events import Event
 from clew.core.folding import take
+from clew.core.guarding import numbered
 from clew.core.operation import DurableOperation, OperationEvent
 from clew.core.outcome import Outcome, closing_payload
 from clew.core.records import Batch, Draft, Kind, Record
@@ -121,7 +122,7 @@ class _Composer:
         if type(saying) is dict:
             return self._envelope(saying)
         if isinstance(saying, Draft):
-            return saying
+            return numbered(self.trial, saying, self.at) if saying.kind == "checkpoint" else saying
         if isinstance(saying, Move):
             return self._move(saying)
         assert isinstance(saying, Close)

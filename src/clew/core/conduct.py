@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from clew.core.consent import Consent
+from clew.core.custody import Custody
 from clew.core.findings import Slip
 
 Event = dict[str, Any]
@@ -66,7 +67,8 @@ class Conduct:
     """
 
     __slots__ = (
-        "_calls", "_children", "_consent", "_ids", "_note", "_run_id", "_steps", "_turns", "agent_ended", "state",
+        "_calls", "_children", "_consent", "_custody", "_ids", "_note", "_run_id", "_steps", "_turns",
+        "agent_ended", "state",
     )  # fmt: skip
 
     def __init__(self, run_id: str, slip: Slip) -> None:
@@ -76,6 +78,7 @@ class Conduct:
         self._turns: dict[str, _Turn] = {}
         self._ids, self._steps, self._children = set[str](), set[str](), set[str]()
         self._consent = Consent(run_id, slip)
+        self._custody = Custody(slip)
         self.state = "accepted"
         self.agent_ended = False
 
@@ -84,6 +87,13 @@ class Conduct:
         rule = _RULES.get(event["type"])
         if rule is not None:
             rule(self, event)
+
+    def keep(self, payload: dict[str, Any]) -> None:
+        """A record of a checkpoint of a step; one of no step is of no attempt either."""
+        step = payload.get("stepId")
+        if step is not None:
+            call = self._calls.get(step) if type(step) is str else None
+            self._custody.see(payload, 0 if call is None else call.attempt, "" if call is None else call.status)
 
     def keys(self) -> Iterator[tuple[str, str]]:
         """Call id and key of every call."""

@@ -279,7 +279,8 @@ class Walk:
             return Interrupted()
         yield Append((self._receipt("unknown"),))
         if self.probe is None:
-            return Closing("unknown_effect", self._why(outcome))
+            why = "cancelled" if isinstance(outcome, Cancelled) else f"{outcome.kind}: {outcome.message}"
+            return Closing("unknown_effect", why)
         # The body may have sent its request as its last deed, so doubt begins when it ended, not when it started.
         ended_ms = yield Now()
         verdict = yield from ask(self.probe, self.attempt, ended_ms)
@@ -291,14 +292,15 @@ class Walk:
         self, verdict: Settlement, outcome: Raised | Cancelled, *, stop: bool, last: bool
     ) -> Generator[Need, Any, End | None]:
         """The probe knows."""
-        by = f"probe:{self.probe.name}" if self.probe is not None else ""
+        assert self.probe is not None
+        by, source = self.probe.by, self.probe.source
         evidence = yield from self._evidence()
         if isinstance(verdict, Happened):
             answer = yield from settle_happened(
-                self.call, self.attempt, verdict, by=by, evidence=evidence, secret=self.secret
+                self.call, self.attempt, verdict, by=by, evidence=evidence, source=source, secret=self.secret
             )
             return Interrupted() if stop else Answered(answer)
-        review = self._review(verdict, "probe", by, evidence)
+        review = self._review(verdict, source, by, evidence)
         if isinstance(verdict, GiveUp):
             yield Append((review,))
             return GaveUp()
@@ -323,16 +325,13 @@ class Walk:
         now = yield Now()
         return [] if self.probe is None else [probe_evidence(self.probe, now)]
 
-    def _why(self, outcome: Raised | Cancelled) -> str:
-        return "cancelled" if isinstance(outcome, Cancelled) else f"{outcome.kind}: {outcome.message}"
-
 
 def ask(probe: ProbeFacts, attempt: int, started_ms: int) -> Generator[Need, Any, Verdict]:
     """Ask until it is known, at most for a minute. "Did not happen" counts only once no request can still land."""
     since = asked = yield Now()
     while True:
-        verdict = yield Probe(attempt)
-        if isinstance(verdict, Happened | GiveUp):
+        verdict: Verdict = yield Probe(attempt)
+        if isinstance(verdict, Happened | GiveUp) or probe.has_said_all(verdict):
             return verdict
         if isinstance(verdict, DidNotHappen):
             # From when it was asked, not from when it answered: a request may land while the probe looks.
@@ -390,6 +389,8 @@ def review_event(
 
 def probe_evidence(probe: ProbeFacts, at_ms: int) -> Event:
     """What a probe's answer rests on."""
+    if probe.source == "checkpoint":
+        return {"kind": "checkpoint", "askedAt": format_ms(at_ms)}
     whole = float(probe.in_doubt_s).is_integer()
     doubt = {"inDoubtS": int(probe.in_doubt_s)} if whole else {"inDoubtMs": round(probe.in_doubt_s * 1000)}
     return {"kind": "probe", "askedAt": format_ms(at_ms), **doubt}

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core import abort, calls, delegation, foreign, legs, loops
+from clew.core import abort, calls, delegation, foreign, guarding, legs, loops
 from clew.core.budget import RunBudget
 from clew.core.calls import Illegal
 from clew.core.events import KNOWN
@@ -42,6 +42,8 @@ def take(state: RunState, record: Record, position: int) -> None:
         sequence, at = record.sequence, record.timestamp
         if sequence != state.sequence + 1 or record.run_id != state.run_id:
             raise Illegal(f"expected record {state.sequence + 1} of run {state.run_id!r}")
+        if state.guard:
+            guarding.check_next(state, record)
         if not state.amid and state.own:
             _check_place(state, record)
         if at < state.last_time:
@@ -294,4 +296,5 @@ _KINDS: Final[dict[str, Callable[[RunState, Record, int], None]]] = {
     "pause": _pause,
     "finish": _finish,
     "delegation": _delegation,
+    "checkpoint": guarding.take_checkpoint,
 }

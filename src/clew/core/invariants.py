@@ -173,7 +173,9 @@ class Checker:
             if type(waived) is dict and waived.get("accepted") == "loss":
                 conduct.doubt()
         elif kind == "checkpoint":
-            if conduct.state == "aborting":
+            if type(conduct) is Conduct:
+                conduct.keep(payload)
+            if conduct.state == "aborting" and "after" not in payload:
                 self._slip.note("I-10", "a checkpoint after an abort was asked for", str(payload.get("checkpointId")))
             self._checkpoint(payload)
         elif kind == "delegation" and payload.get("type") == "delegation_recorded":

@@ -5,6 +5,9 @@ from typing import Any
 import msgspec
 
 from clew.core.answers import Answer, Unrecorded
+from clew.core.checkpoint import Manifest, Whole
+from clew.core.cover import Cover
+from clew.core.review import CannotTell, Source, Verdict
 
 # What the walk needs.
 
@@ -38,6 +41,23 @@ class Hold(msgspec.Struct, frozen=True):
     attempt: int
 
 
+class Guard(msgspec.Struct, frozen=True):
+    """Keep how the paths that this attempt may change stand now, durably. Answered by `Guarded` or `Unguarded`."""
+
+    attempt: int
+
+
+class Look(msgspec.Struct, frozen=True):
+    """See how this attempt has left the paths that were kept. Answered by `Looked`, or None: it could not be seen.
+
+    `raised`: its body may have left something behind that is still at work.
+    """
+
+    attempt: int
+    guarded: "Guarded"
+    raised: bool = False
+
+
 class Call(msgspec.Struct, frozen=True):
     """Run the tool's body as this attempt. Answered by an `Outcome`."""
 
@@ -66,7 +86,7 @@ class Wait(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Need = Ask | Append | Save | Hold | Call | Probe | Consult | Now | Wait
+Need = Ask | Append | Save | Hold | Guard | Look | Call | Probe | Consult | Now | Wait
 
 # What it is sent.
 
@@ -115,6 +135,40 @@ class Heard(msgspec.Struct, frozen=True):
     event: Any = None
     answer: str | None = None
     detail: str = ""
+
+
+class Guarded(msgspec.Struct, frozen=True):
+    """How the paths stood, and how the tool says that it will leave them.
+
+    Attributes:
+        paths: By path; None where the whole workspace is kept, which `whole` names.
+        expects: None when the tool does not say.
+        result: What the tool says that it will return then; UNSET when it does not.
+        reversible: False where nothing of it can be put back.
+        cover: The whole workspace as `whole` has it, for the look afterwards.
+    """
+
+    paths: Manifest | None
+    expects: Manifest | None = None
+    result: Any = msgspec.UNSET
+    whole: Whole | None = None
+    reversible: bool = True
+    cover: Cover | None = None
+
+
+class Unguarded(msgspec.Struct, frozen=True):
+    """They are not kept, so the body must not run: a path is `refused`, as the agent is told, or the run pauses."""
+
+    message: str
+    refused: bool = False
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """How an attempt has left the paths; of a whole workspace what it changed, with `paths` as they were before."""
+
+    after: Manifest
+    paths: Manifest | None = None
+    not_covered: tuple[dict[str, Any], ...] = ()
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -169,7 +223,20 @@ End = Answered | Closing | GaveUp | Interrupted
 
 
 class ProbeFacts(msgspec.Struct, frozen=True):
-    """How an attempt can be asked after: the probe's name and how long a request may still land (seconds)."""
+    """How an attempt can be asked after: the probe's name and how long a request may still land (seconds).
+
+    `source` is `checkpoint` where the files themselves are asked.
+    """
 
     name: str
     in_doubt_s: float
+    source: Source = "probe"
+
+    @property
+    def by(self) -> str:
+        """Who settles by it, as a review says it."""
+        return f"probe:{self.name}" if self.source == "probe" else self.name
+
+    def has_said_all(self, verdict: Verdict) -> bool:
+        """Is asking again of no use? Files that stand neither way stay so, unless they could not be looked at."""
+        return self.source == "checkpoint" and isinstance(verdict, CannotTell) and verdict.retry_in_s is None

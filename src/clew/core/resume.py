@@ -10,6 +10,7 @@ from clew.core.calls import AnswerRef, CallState
 from clew.core.canon import fingerprint
 from clew.core.capability import Capability, stricter
 from clew.core.delegation import unjoined
+from clew.core.guarding import built_in
 from clew.core.loops import is_exhausted, last_loop
 from clew.core.state import ApprovalState, RunState
 from clew.errors import Corrupt, NotFound, Refused
@@ -251,7 +252,7 @@ def _decide(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, s
     if call.status == "committed":
         reason = "secret_answer_lost" if call.persistence == "withheld" else "committed_effect_pending"
         return "review", reason, call.attempt, ""
-    return _decide_open(call, facts)
+    return _decide_open(state, call, facts)
 
 
 _BY_REVIEW: Final[dict[str, tuple[Decision, str]]] = {
@@ -278,13 +279,16 @@ def _decide_unstarted(state: RunState, call: CallState, facts: Facts) -> tuple[D
     return "run", "not_started", 0, ""
 
 
-def _decide_open(call: CallState, facts: Facts) -> tuple[Decision, str, int, str]:
+def _decide_open(state: RunState, call: CallState, facts: Facts) -> tuple[Decision, str, int, str]:
     living = facts.living.get(f"{call.key}#{call.attempt}")
     if living is not None:
         return "wait", "process_alive", call.attempt, living
     offered = facts.tools.get(call.tool)
     if offered is not None and offered.probe:
         return "probe", "probe_declared", call.attempt, offered.probe
+    stands = built_in(state, call)
+    if stands is not None:
+        return "probe", "checkpoint_stands", call.attempt, stands.checkpoint_id
     if offered is not None and _repeatable(call, offered, facts.at_ms):
         return "rerun", "idempotent", call.attempt, ""
     if offered is None:

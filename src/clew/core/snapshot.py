@@ -6,6 +6,7 @@ from typing import Any
 from clew.core.approvals import approval_row, waiting
 from clew.core.evaluation import check_rows, evaluation, readiness
 from clew.core.extensions import receipt_rows
+from clew.core.guarding import checkpoint_rows
 from clew.core.loops import last_loop
 from clew.core.operation import DurableOperation
 from clew.core.outcome import effect_row, exit_code, outcome_now, waited_reason
@@ -47,7 +48,7 @@ def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict
         "evaluation": closed.get("evaluation") or evaluation(state),
         "releaseReadiness": closed.get("releaseReadiness") or readiness(state, outcome.status),
         "trace": [],
-        "checkpoints": [],
+        "checkpoints": checkpoint_rows(state),
         "artifacts": [],
         "extensions": receipt_rows(state.extensions),
         "resumable": is_resumable(state, facts),

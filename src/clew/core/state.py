@@ -13,6 +13,7 @@ from clew.core.book import Book
 from clew.core.calls import AnswerRef, CallState, Illegal
 from clew.core.capability import Capability
 from clew.core.chain import genesis
+from clew.core.checkpoint import CheckpointState
 from clew.core.delegation import DelegationState
 from clew.core.extensions import Receipts
 from clew.core.legs import Leg
@@ -104,7 +105,8 @@ class RunState:
     """The fold of a journal: what happened so far, and nothing that was not recorded.
 
     Grows by about 300 bytes a call; answers are kept by position, not by value. `own` is False for a journal that
-    clew did not begin: it may be read, judged and shown, never continued.
+    clew did not begin: it may be read, judged and shown, never continued. `guarded` has the last checkpoint of each
+    step whose attempt has opened, `guard` one that stands before its start.
 
     Source:
         DESIGN §4, §5; contract §3.D, §3.E.
@@ -112,9 +114,10 @@ class RunState:
 
     __slots__ = (
         "aborting", "accepted_parts", "active_ms", "agent_end", "amid", "answers", "approvals", "asked", "calls",
-        "chain", "checks", "clock_stepped", "controls", "delegations", "extensions", "finish", "last_append",
-        "last_time", "legs", "limits", "loop", "messages", "metrics", "numbers", "operation", "own", "pause", "pending",
-        "reviews", "run_id", "sequence", "start", "started_at", "steps", "theirs", "trace_sequence", "turns",
+        "chain", "checkpoints", "checks", "clock_stepped", "controls", "delegations", "extensions", "finish", "guard",
+        "guarded", "last_append", "last_time", "legs", "limits", "loop", "messages", "metrics", "numbers", "operation",
+        "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "theirs",
+        "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -149,6 +152,9 @@ class RunState:
         self.controls: Book[dict[str, Any]] = Book()
         self.extensions: Book[Receipts] = Book()
         self.numbers: Book[int] = Book()
+        self.checkpoints: Book[CheckpointState] = Book()
+        self.guarded: Book[str] = Book()
+        self.guard = ""
         self.delegations: dict[str, DelegationState] = {}
         """By step; replaced when one moves, never changed."""
         self.answers = 0
@@ -168,6 +174,7 @@ class RunState:
         fork.turns, fork.approvals, fork.reviews = self.turns.fork(), self.approvals.fork(), self.reviews.fork()
         fork.controls, fork.numbers, fork.asked = self.controls.fork(), self.numbers.fork(), self.asked.fork()
         fork.extensions, fork.messages = self.extensions.fork(), self.messages.fork()
+        fork.checkpoints, fork.guarded = self.checkpoints.fork(), self.guarded.fork()
         fork.metrics, fork.theirs = copy(self.metrics), self.theirs
         return fork
 
@@ -186,6 +193,8 @@ class RunState:
         self.extensions.merge(fork.extensions)
         self.numbers.merge(fork.numbers)
         self.messages.merge(fork.messages)
+        self.checkpoints.merge(fork.checkpoints)
+        self.guarded.merge(fork.guarded)
         self.metrics, self.theirs = copy(fork.metrics), fork.theirs
 
     def _take_facts(self, other: "RunState") -> None:
@@ -196,7 +205,7 @@ class RunState:
         self.amid = other.amid
         self.operation, self.aborting, self.accepted_parts = other.operation, other.aborting, other.accepted_parts
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
-        self.delegations = other.delegations
+        self.delegations, self.guard = other.delegations, other.guard
         self.limits, self.checks, self.loop = other.limits, other.checks, other.loop
 
     # What a reader asks.

@@ -47,7 +47,7 @@ def publish(path: Path, data: Content) -> None:
     Source:
         DESIGN §4 "Everything else".
     """
-    _publish(path, data, _replace)
+    _publish(path, data, replace)
 
 
 def publish_new(path: Path, data: Content) -> bool:
@@ -63,26 +63,8 @@ def publish_new(path: Path, data: Content) -> bool:
     return True
 
 
-def republish(path: Path, data: bytes, *, mark: str = "") -> None:
-    """As `publish`, for a user's own file: it keeps its mode; a new one gets what the user's umask leaves.
-
-    `mark` names the one writer that may be at work on it: the temp file that an earlier death of it left is used up.
-
-    Raises:
-        Storage: as `publish`.
-    """
-    kept = mode_of(path)
-
-    def name(temp: Path, path: Path) -> None:
-        if kept is not None:
-            os.chmod(temp, kept)
-        _replace(temp, path)
-
-    _publish(path, data, name, 0o666 if kept is None else kept, mark)
-
-
-def _publish(path: Path, data: Content, name: Callable[[Path, Path], None], mode: int = 0o600, mark: str = "") -> None:
-    temp, fd = exclusive(path, mode, mark)
+def _publish(path: Path, data: Content, name: Callable[[Path, Path], None]) -> None:
+    temp, fd = exclusive(path)
     try:
         fill(fd, data if isinstance(data, bytes) else data(fd), path)
         closing, fd = fd, -1
@@ -158,9 +140,6 @@ if sys.platform == "win32":
         """Give the temp file its name; `FileExistsError` when the name is taken."""
         _patiently(os.rename, temp, path)
 
-    def _replace(temp: Path, path: Path) -> None:
-        _patiently(os.replace, temp, path)
-
 else:
 
     def sync_folder(folder: Path) -> None:
@@ -198,8 +177,10 @@ else:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), str(path))
 
-    def _replace(temp: Path, path: Path) -> None:
-        os.replace(temp, path)
+
+def replace(temp: Path, path: Path) -> None:
+    """Give the temp file its name, in place of what has it."""
+    return _patiently(os.replace, temp, path) if sys.platform == "win32" else os.replace(temp, path)
 
 
 def _patiently(deed: Callable[[Path, Path], None], temp: Path, path: Path) -> None:

@@ -13,9 +13,11 @@ from clew.core.needs import (
     Closing,
     Consult,
     End,
+    Guard,
     Halt,
     Hold,
     Interrupted,
+    Look,
     Need,
     Now,
     Probe,
@@ -25,11 +27,14 @@ from clew.core.needs import (
 from clew.core.review import CannotTell, Verdict
 from clew.errors import Stop
 from clew.runtime.bodies import probe_async, probe_sync, recordable, run_async, run_sync
+from clew.runtime.checkpoint import guard, look, probe_of
 from clew.runtime.gate import Gate
 from clew.runtime.living import is_running
 from clew.runtime.pool import SYNCS, aside, through
 from clew.runtime.tickets import Ticket
 
+_SLOW: Final[frozenset[object]] = frozenset({Hold, Guard, Look})
+"""What no event loop waits for."""
 _NO_PROBE = CannotTell("no probe is declared")
 _STOPPED = CannotTell("asking was interrupted")
 
@@ -44,12 +49,16 @@ def _known_end(ticket: Ticket) -> End | None:
 
 
 def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
-    """Needs that take no time worth awaiting; and a key, for which plain code waits."""
+    """Needs that take no time worth awaiting; and a key and the bytes of files, for which plain code waits."""
     if isinstance(need, Ask):
         decision = gate.decide(ticket, need.attempt, again=need.again)
         return decision if gate.extensions is None else gate.extensions.before_tool(ticket, need.attempt, decision)
     if isinstance(need, Hold):
         return gate.hold(ticket, need.attempt)
+    if isinstance(need, Guard):
+        return guard(gate, ticket)
+    if isinstance(need, Look):
+        return look(gate, ticket, need)
     assert isinstance(need, Now)
     return gate.journal.time.now_ms()
 
@@ -152,13 +161,13 @@ def _stopped(gate: Gate, ticket: Ticket, need: Need) -> Any:
         return Cancelled(before_start=True)
     if isinstance(need, Probe):
         return _STOPPED
-    if isinstance(need, Consult):
+    if isinstance(need, Consult | Guard):
         return None
     return True if isinstance(need, Wait) else _meet_sync(gate, ticket, need)
 
 
 def _asked_sync(gate: Gate, ticket: Ticket, need: Probe) -> Verdict:
-    probe = ticket.tool.probe
+    probe = probe_of(gate, ticket)
     if probe is None:
         return _NO_PROBE
     call = gate.call_of(ticket, need.attempt)
@@ -199,7 +208,7 @@ async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, B
         except StopIteration as ended:
             return ended.value, met
         # Cancelled, the effect is still asked after, once: it may have happened, and only waiting is of no use now.
-        if met is not None and isinstance(need, Call | Wait | Consult):
+        if met is not None and isinstance(need, Call | Wait | Consult | Guard):
             reply = _stopped(gate, ticket, need)
             continue
         try:
@@ -221,11 +230,12 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
         outcome, struck = await run_async(ticket.tool, call, ticket.arguments, gate.redactor, late)
         return (gate.proven(call.key, need.attempt, outcome) if gate.cut_off else outcome), struck
     if isinstance(need, Probe):
-        if ticket.tool.probe is None:
+        probe = probe_of(gate, ticket)
+        if probe is None:
             return _NO_PROBE, None
         call = gate.call_of(ticket, need.attempt)
         in_progress = is_running(call.key, call.attempt)
-        verdict, met = await probe_async(ticket.tool.probe, call)
+        verdict, met = await probe_async(probe, call)
         return recordable(verdict, gate.redactor, in_progress=in_progress), met
     if isinstance(need, Consult):
         return await gate.approvals.consult_on_loop(ticket)
@@ -238,8 +248,8 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
     if gate.extensions is not None and isinstance(need, Ask):
         decision = gate.decide(ticket, need.attempt, again=need.again)
         return await gate.extensions.before_tool_on_loop(ticket, need.attempt, decision)
-    if need.__class__ is Hold:
-        return await aside(lambda: gate.hold(ticket, need.attempt))
+    if need.__class__ in _SLOW:
+        return await aside(lambda: _at_once(gate, ticket, need))
     return _at_once(gate, ticket, need), None
 
 

@@ -15,6 +15,7 @@ from clew.runtime.drivers import Walking
 from clew.runtime.gate import Gate
 from clew.runtime.recovery import fail_sayings, unfinished_business
 from clew.runtime.tickets import Ticket, facts_of, recorded_walk
+from clew.runtime.tools import Tool
 
 CRASHES = 3
 _FROM_OUTSIDE = ("interrupted", "terminated", "aborted")
@@ -88,14 +89,18 @@ def rechecks(gate: Gate, plan: ResumePlan | None) -> Iterator[tuple[Ticket, Walk
 
 def _recheck(gate: Gate, call: CallState) -> tuple[Ticket, Walking] | None:
     """The walk that asks after a call; None when the arguments that its probe would be given are not the true ones."""
-    tool = gate.tools[call.tool]
+    tool = gate.tools.get(call.tool) or Tool(_not_offered, name=call.tool)
     capability: Capability = call.capability or tool.capability
     facts = facts_of(gate.journal.state.run_id, call, capability)
     arguments = gate.store.record_at(gate.journal.state.run_id, call.position).payload["event"].get("args")
-    if fingerprint(arguments) != call.fingerprint:
+    if tool.probe is not None and fingerprint(arguments) != call.fingerprint:
         return None
     ticket = Ticket(tool, facts, {}, arguments)
     return ticket, recorded_walk(tool, facts, call, doubt_ms=call.started_ms).recheck()
+
+
+def _not_offered() -> None:
+    """Stands for a tool that the agent has no more: the files of its call can be asked all the same."""
 
 
 def after_probes(gate: Gate, plan: ResumePlan | None) -> list[Saying]:

@@ -9,6 +9,7 @@ from clew.core.calls import CallState
 from clew.core.capability import Capability
 from clew.core.effect import KEY_HELD, Walk
 from clew.core.events import CallFacts
+from clew.core.guarded import BUILT_IN, GuardedWalk
 from clew.core.jsonable import restore
 from clew.core.needs import End
 from clew.errors import Denied, KeyHeld, ResultNotRecorded, ToolError, UsageError
@@ -95,19 +96,21 @@ def facts_of(run_id: str, call: CallState, today: Capability, business: dict[str
 
 def new_walk(tool: Tool, facts: CallFacts, arguments: Any) -> Walk:
     """The walk of a call that is not recorded yet; `arguments` as they may be recorded."""
-    return Walk(facts, arguments, probe=tool.probe_facts(), secret=tool.secret)
+    walk = Walk if tool.paths is None else GuardedWalk
+    return walk(facts, arguments, probe=tool.probe_facts(), secret=tool.secret)
 
 
 def recorded_walk(tool: Tool, facts: CallFacts, call: CallState, *, rerun: bool = False, doubt_ms: int = 0) -> Walk:
     """The walk of a recorded call that goes on; with `doubt_ms` its probe is asked before anything else."""
-    return Walk(
+    walk = Walk if tool.paths is None else GuardedWalk
+    return walk(
         facts,
         None,
         attempt=call.attempt,
         recorded=True,
         resolved=call.capability is not None,
         rerun=rerun,
-        probe=tool.probe_facts(),
+        probe=tool.probe_facts() or (BUILT_IN if doubt_ms else None),
         secret=tool.secret,
         doubt_ms=doubt_ms,
     )

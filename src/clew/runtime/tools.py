@@ -18,6 +18,7 @@ from clew.core.resume import Fingerprint, Offered
 from clew.core.review import Verdict
 from clew.errors import UsageError
 from clew.runtime.call import Call
+from clew.runtime.paths import Paths, Said
 
 RESERVED: Final = ("now", "random", "uuid", "turn", "call", "review", "steering")
 """Names that the numbers and steps of a run's own records have; no tool and no step may have one."""
@@ -44,13 +45,14 @@ class Tool:
         probe: ProbeBody | None = None,
         in_doubt_s: float | None = None, window_s: float | None = None, timeout_s: float | None = None,
         nothing_happened_on: Sequence[type[BaseException]] = (), secret: bool = False,
-        builtin: bool = False, key: Body | None = None, on_held: str = "error",
+        builtin: bool = False, key: Body | None = None, on_held: str = "error", paths: Said | None = None,
+        expects: Body | None = None,
     ) -> None:  # fmt: skip
         self.body = body
         self.key = key
         self.on_held = on_held
         self.name = check_name(name or _name_of(body), "tool")
-        self.capability = _resolved(self.name, body, effect, replay, builtin=builtin)
+        self.capability = _resolved(self.name, body, effect, replay, builtin=builtin, guarded=paths is not None)
         self.probe = probe
         self.in_doubt_s = in_doubt_s
         self.window_s = window_s
@@ -60,6 +62,7 @@ class Tool:
         self.signature = _signature(body)
         self.takes_call = _takes_call(self.signature)
         self._by_name = _named(self.signature, self.takes_call)
+        self.paths = _paths(self, paths, expects)
         self.returns = _return_annotation(body)
         self.is_async = is_async(body)
         self.__name__ = self.name
@@ -129,7 +132,7 @@ def tool(
     *, name: str | None = ..., effect: str = ..., replay: str = ..., probe: ProbeBody | None = ...,
     in_doubt_s: float | None = ..., window_s: float | None = ..., timeout_s: float | None = ...,
     nothing_happened_on: Sequence[type[BaseException]] = ..., secret: bool = ..., key: Body | None = ...,
-    on_held: str = ...,
+    on_held: str = ..., paths: Said = ..., expects: Body | None = ...,
 ) -> Callable[[Body], Tool]: ...  # fmt: skip
 def tool(body: Body | None = None, /, **declared: Any) -> Any:
     """Declare a tool.
@@ -140,7 +143,10 @@ def tool(body: Body | None = None, /, **declared: Any) -> Any:
             `in_doubt_s` (seconds a request may still land after the body ended; after a death, after it started, so
             allow for the time before it sends), `window_s` (seconds the other side remembers a key),
             `timeout_s`, `nothing_happened_on` (exceptions that prove it), `secret`, `name`; `key`, a function of the
-            arguments by name that gives the business key: one execution a key and home; `on_held` (`error`, `answer`).
+            arguments by name that gives the business key: one execution a key and home; `on_held` (`error`, `answer`);
+            `paths`, what the call changes in the workspace: names of arguments, a function of the arguments by name, or
+            `clew.WORKSPACE`; how they stand is kept before it starts. `expects`, a function of that and of the
+            arguments, says how it will leave them: an `Expected`, or its paths.
 
     Raises:
         UsageError: `invalid_tool` when the declaration contradicts itself.
@@ -300,11 +306,12 @@ def _return_annotation(body: Body) -> Any:
     return Any if annotation is inspect.Signature.empty or isinstance(annotation, str) else annotation
 
 
-def _resolved(name: str, body: Body, effect: str, replay: str, *, builtin: bool) -> Capability:
+def _resolved(name: str, body: Body, effect: str, replay: str, *, builtin: bool, guarded: bool = False) -> Capability:
     """What it says of itself; only a tool of clew's own may say that it is built in (#137)."""
     if builtin and not str(getattr(body, "__module__", "")).startswith("clew.toolkit."):
         return capabilities.fallback(name, ["capability_invalid:builtin_source"])
-    return capabilities.resolve(name, effect, replay, builtin=builtin)
+    found = capabilities.resolve(name, effect, replay, builtin=builtin)
+    return capabilities.with_checkpoint(found, kept=guarded)
 
 
 def _by_name(bound: inspect.BoundArguments, takes_call: bool) -> dict[str, Any]:
@@ -345,6 +352,20 @@ def _check_declared(found: Tool) -> None:
     nameless = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY)
     if any(p.kind in nameless for p in list(found.signature.parameters.values())[found.takes_call :]):
         raise _invalid(found.name, "it takes arguments by place alone, which have no names in a record")
+
+
+def _paths(found: Tool, said: Said | None, expects: Body | None) -> Paths | None:
+    """What it says of the paths it changes; the call itself is no argument."""
+    if said is None:
+        if expects is not None:
+            raise _invalid(found.name, "it says how it leaves its paths (expects), and not which they are (paths)")
+        return None
+    if found.capability.free:
+        raise _invalid(found.name, "it changes nothing (effect none), so it has no paths to keep")
+    try:
+        return Paths(said, expects, list(found.signature.parameters.values())[found.takes_call :])
+    except UsageError as fault:
+        raise _invalid(found.name, fault.message) from None
 
 
 def _check_key(found: Tool) -> None:

@@ -4,11 +4,13 @@ import base64
 import codecs
 import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from clew.errors import NotFound, NothingHappened, Refused, Storage
+from clew.runtime.checkpoint import Before
+from clew.runtime.paths import Expected
 from clew.runtime.tools import Call, Failed, Tool
 
 DEFAULT_BYTES = 1 << 20
@@ -77,12 +79,47 @@ def list_files(call: Call, pattern: str = "**/*", limit: int = DEFAULT_PATHS) ->
     return paths
 
 
-@partial(Tool, effect="workspace", replay="idempotent", builtin=True)
+def as_utf8(content: str) -> bytes:
+    """The bytes of a text that a tool is to write."""
+    try:
+        return content.encode()
+    except UnicodeEncodeError as fault:
+        raise NothingHappened(f"the content cannot be written as UTF-8: {fault}") from None
+
+
+def about(path: str, data: bytes) -> dict[str, Any]:
+    """What a tool says of a file that it wrote."""
+    return {"path": path, "sizeBytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+@contextlib.contextmanager
+def told_before_it_is_touched() -> Iterator[None]:
+    """What refuses a path, or denies it, does so before it is touched: nothing happened.
+
+    All else may be cured, or be in the middle: then nobody knows, and the files are asked.
+    """
+    try:
+        yield
+    except (Refused, NotFound) as refused:
+        raise NothingHappened(refused.message) from None
+    except Storage as refused:
+        if refused.code == "storage_denied":
+            raise NothingHappened(refused.message) from None
+        raise
+
+
+def _written(before: Before, path: str, content: str) -> Expected:
+    data = as_utf8(content)
+    return Expected({path: data}, about(before.leads_to(path), data))
+
+
+@partial(Tool, effect="workspace", replay="idempotent", builtin=True, paths=("path",), expects=_written)
 def write_file(call: Call, path: str, content: str) -> dict[str, Any]:
     """Make `content` (UTF-8) the whole content of a file of the workspace; parent folders are made.
 
-    A kill leaves the old content or the new, and the call's rerun tidies what it left beside the file. A file that is
-    replaced keeps its mode; a link in the workspace that leads to a file in it stays a link.
+    How the file stands is kept before: `clew diff` shows what was changed, `clew restore` puts it back. A kill leaves
+    the old content or the new, and a resume sees which. A file that is replaced keeps its mode; a link in the
+    workspace that leads to a file in it stays a link.
 
     Args:
         call: Whose workspace it is.
@@ -96,20 +133,10 @@ def write_file(call: Call, path: str, content: str) -> dict[str, Any]:
         NothingHappened: the path is refused, or the file denied, before it was touched.
         Storage: the machine refused in the middle; unknown.
     """
-    try:
-        data = content.encode()
-    except UnicodeEncodeError as fault:
-        raise NothingHappened(f"the content cannot be written as UTF-8: {fault}") from None
-    try:
+    data = as_utf8(content)
+    with told_before_it_is_touched():
         written = call.workspace.write(path, data, mark=call.short)
-    except Refused as refused:
-        raise NothingHappened(refused.message) from None
-    except Storage as refused:
-        # Denied is denied before the file is touched. All else may be cured, and then a resume writes it again.
-        if refused.code == "storage_denied":
-            raise NothingHappened(refused.message) from None
-        raise
-    return {"path": written, "sizeBytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return about(written, data)
 
 
 def _check_between(name: str, number: int, most: int) -> None:

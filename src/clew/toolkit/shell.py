@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from clew.errors import NothingHappened, Refused
+from clew.runtime.paths import WORKSPACE
 from clew.runtime.pool import in_own_thread
 from clew.runtime.tools import Call, Failed, Tool
 from clew.stores.base import CommandEnd, Order
@@ -24,7 +25,7 @@ class Unfinished(RuntimeError):
     """The command did not come to its own end, or something it started could not be ended: its effect is unknown."""
 
 
-@partial(Tool, effect="process", builtin=True)
+@partial(Tool, effect="process", builtin=True, paths=WORKSPACE)
 async def shell(
     call: Call, command: str, folder: str = ".", timeout_s: float = 120.0, max_bytes: int = DEFAULT_BYTES
 ) -> dict[str, Any] | Failed:
@@ -35,6 +36,9 @@ async def shell(
     processes and those with a session of their own included; so a service cannot be started this way. What others
     start for it (a container engine, `at`, `ssh`) is not its own and is not seen. If this program dies, the command
     is killed.
+
+    How the workspace stands is kept before and looked at behind it: `clew diff` shows what the command changed there,
+    `clew restore` takes it back, and both say what is not covered (ignored files, those above a size).
 
     A command that runs out of time, or whose run is aborted or cancelled, is ended too: what it had done by then is
     unknown.

@@ -56,6 +56,10 @@ REASONS: Final = {
         "a secret answer was lost with its process", "clew settle {run} CALL happened --by … --reason …"
     ),
     "process_alive": Advice("a process of an effect still lives", "wait for it or end it, then clew resume {run}"),
+    "checkpoint_failed": Advice(
+        "how files stand before a call could not be kept, so the call did not start",
+        "make room or mend the file that the message names, then clew resume {run}",
+    ),
     "agent_error": Advice("the agent raised", "mend the agent, then clew resume {run}"),
     "crash_loop": Advice(
         "three legs in a row died without a new answer", "find out why (clew show {run} --log), then clew resume {run}"
@@ -107,6 +111,7 @@ WHY: Final = {
     "settled_happened": "settled: happened",
     "settled_did_not_happen": "settled: did not happen",
     "probe_declared": "started, no answer",
+    "checkpoint_stands": "started, no answer; its files say whether it happened",
     "idempotent": "started, no answer; it may be repeated",
     "tool_missing": "started, no answer; the agent does not offer this tool: declare it, @clew.agent(tools=[…])",
     "unknown_effect": "started, no answer",

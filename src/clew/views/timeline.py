@@ -58,6 +58,7 @@ def line_of(record: Record) -> Line:
     text, more = _KINDS.get(record.kind, _unknown_kind)(record)
     main = record.kind in ("start", "resume", "loop", "delegation")
     step = _member(record.payload, "delegationId").partition(":")[2] if record.kind == "delegation" else ""
+    step = _member(record.payload, "stepId") if record.kind == "checkpoint" else step
     return _line(record, step, text, more, main=main)
 
 
@@ -189,6 +190,22 @@ def _delegation(record: Record) -> tuple[str, list[str]]:
     return f"{text}: {told}" if told else text, []
 
 
+def _checkpoint(record: Record) -> tuple[str, list[str]]:
+    said = record.payload
+    name, after, paths = said.get("checkpointId"), said.get("after"), said.get("paths")
+    if isinstance(after, list):
+        return f"checkpoint {name}: how {_paths(after)} was left", []
+    if isinstance(paths, list):
+        return f"checkpoint {name}: how {_paths(paths)} stood before", []
+    whole = said.get("manifest")
+    return f"checkpoint {name}: {_member(whole, 'count') or 'unknown'} paths of the workspace, as they stood before", []
+
+
+def _paths(listed: Sequence[Any]) -> str:
+    first = _member(listed[0], "path") if listed else "no path"
+    return first if len(listed) < 2 else f"{first} and {len(listed) - 1} more"
+
+
 def _unknown_kind(record: Record) -> tuple[str, list[str]]:
     return record.kind, []
 
@@ -201,6 +218,7 @@ _KINDS: Final[dict[str, Callable[[Record], tuple[str, list[str]]]]] = {
     "pause": _pause,
     "finish": _finish,
     "delegation": _delegation,
+    "checkpoint": _checkpoint,
 }
 
 # Events.

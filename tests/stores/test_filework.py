@@ -1,0 +1,212 @@
+"""What tools do to one file: deleted, moved and written for good, and nothing outside touched."""
+
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clew.errors import ClewError, NotFound, Refused
+from clew.stores.memory import MemoryBlobStore
+from clew.stores.workspace import FileWorkspace
+from tests.stores.dying import Counter
+from tests.stores.plots import MARK, Dir, File, Link, Tree, build, keep_all, plan_of, read, states
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return tmp_path / "work"
+
+
+@pytest.mark.parametrize("path", ["a", "link", "out", "\udcff"])
+def test_a_file_or_a_link_itself_is_deleted(work: Path, path: str) -> None:
+    """Never what the link leads to."""
+    tree: Tree = {
+        "a": File(b"a"),
+        "link": Link("b"),
+        "b": File(b"b"),
+        "out": Link("/etc/hostname"),
+        "\udcff": File(b""),
+    }
+    build(work, tree)
+
+    told = FileWorkspace(work).delete(path)
+
+    assert (told, read(work)) == (path, states({name: thing for name, thing in tree.items() if name != path}))
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [("dir", "not_a_file"), ("none", "file_missing"), ("dir/no/x", "file_missing")]
+)
+def test_what_is_no_file_is_not_deleted(work: Path, path: str, code: str) -> None:
+    """A folder is somebody's whole work."""
+    build(work, {"dir": Dir(0o755), "dir/in": File(b"")})
+
+    with pytest.raises((Refused, NotFound)) as caught:
+        FileWorkspace(work).delete(path)
+
+    assert (caught.value.code, (work / "dir/in").exists()) == (code, True)
+
+
+def test_a_file_is_moved_with_its_mode_and_folders_are_made(work: Path) -> None:
+    """It is the same file under another path."""
+    build(work, {"a": File(b"a", 0o600)})
+    before = (work / "a").stat().st_ino
+
+    told = FileWorkspace(work).move("a", "new/dir/b")
+
+    assert (told, (work / "new/dir/b").stat().st_ino, (work / "a").exists()) == ("new/dir/b", before, False)
+
+
+@pytest.mark.parametrize("to", ["b", "dir", "link", "gone"])
+def test_a_move_never_replaces(work: Path, to: str) -> None:
+    """What stands there is somebody's, be it a link that leads nowhere."""
+    tree: Tree = {"a": File(b"a"), "b": File(b"b"), "dir": Dir(0o755), "link": Link("b"), "gone": Link("nowhere")}
+    build(work, tree)
+
+    with pytest.raises(Refused) as caught:
+        FileWorkspace(work).move("a", to)
+
+    assert (caught.value.code, read(work)) == ("file_exists", states(tree))
+
+
+@pytest.mark.parametrize(
+    ("path", "to"), [("../x", "a"), ("b", "../x"), ("b", ".git/x"), ("out/x", "y"), ("b", "out/x")]
+)
+def test_nothing_is_moved_out_or_in(work: Path, tmp_path: Path, path: str, to: str) -> None:
+    """Nor through a link."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x").touch()
+    build(work, {"b": File(b"b"), "out": Link("../outside")})
+
+    with pytest.raises(Refused) as caught:
+        FileWorkspace(work).move(path, to)
+
+    assert (caught.value.code, sorted(read(work)), os.listdir(tmp_path / "outside")) == (
+        "outside_workspace",
+        ["b", "out"],
+        ["x"],
+    )
+
+
+DEEDS: list[Callable[[FileWorkspace], object]] = [
+    lambda workspace: workspace.read("dir/x", 100),
+    lambda workspace: workspace.write("dir/x", b"written"),
+    lambda workspace: workspace.write("dir/new/x", b"written"),
+    lambda workspace: workspace.delete("dir/x"),
+    lambda workspace: workspace.move("dir/x", "y"),
+    lambda workspace: workspace.move("a", "dir/y"),
+    lambda workspace: put_back(workspace, {"dir/x": File(b"inside")}, {"dir/x": File(b"before", 0o600)}),
+    lambda workspace: put_back(workspace, {"dir/x": File(b"inside")}, {}),
+    lambda workspace: put_back(workspace, {"dir/x": File(b"inside")}, {"dir/x": Link("y")}),
+    lambda workspace: put_back(workspace, {"dir/x": File(b"inside")}, {"dir/x": File(b"inside", 0o777)}),
+    lambda workspace: put_back(workspace, {}, {"dir/new/y": File(b"y")}),
+    lambda workspace: put_back(workspace, {"dir": Dir(0o755)}, {"dir": Dir(0o700)}),
+    lambda workspace: put_back(workspace, {"dir/x": File(b"inside"), "dir": Dir(0o755)}, {"dir": File(b"x")}),
+]
+
+
+def put_back(workspace: FileWorkspace, left: Tree, before: Tree) -> None:
+    blobs = MemoryBlobStore()
+    keep_all(blobs, before)
+    workspace.put_back(plan_of(left, before), blobs, mark=MARK)
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_a_folder_that_is_exchanged_for_a_link_between_any_two_calls_leads_nothing_out(
+    work: Path, tmp_path: Path, deed: Callable[[FileWorkspace], object]
+) -> None:
+    """The look said that it is a folder; the deed must not believe it."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_bytes(b"theirs")
+    theirs, touched = _seen(outside), []
+
+    for point in itertools.count(1):
+        build(work, {"dir": Dir(0o755), "dir/x": File(b"inside"), "a": File(b"a")})
+        struck: list[int] = []
+
+        def strike(struck: list[int] = struck) -> None:
+            struck.append(1)
+            (work / "dir").rename(work / "moved")
+            (work / "dir").symlink_to("../outside")
+
+        counter = Counter(point, strike, looks=True)
+        counter.install()
+        try:
+            deed(FileWorkspace(work))
+        except ClewError:
+            pass
+        finally:
+            counter.remove()
+        if not struck:
+            break
+        if _seen(outside) != theirs:
+            touched.append(point)
+
+    assert (touched, point > 3) == ([], True)
+
+
+def _seen(folder: Path) -> list[tuple[object, ...]]:
+    """Everything of a folder that a deed could touch."""
+    places = (folder, *sorted(folder.iterdir()))
+    return [
+        (place.name, place.lstat().st_mode, place.lstat().st_mtime_ns, place.lstat().st_ctime_ns) for place in places
+    ]
+
+
+def test_a_users_file_keeps_its_mode_and_a_new_one_gets_the_umasks(work: Path) -> None:
+    """A script that is rewritten must still run, and a receipt be readable by whoever reads the others."""
+    build(work, {"script": File(b"old", 0o775), "secret": File(b"old", 0o600)})
+    before = os.umask(0o026)
+    try:
+        for name in ("script", "secret", "new"):
+            FileWorkspace(work).write(name, b"new")
+    finally:
+        os.umask(before)
+
+    modes = {path.name: path.stat().st_mode & 0o777 for path in work.iterdir()}
+
+    assert modes == {"script": 0o775, "secret": 0o600, "new": 0o640}
+
+
+def test_a_secret_is_not_open_to_others_while_it_is_written(work: Path) -> None:
+    """Whoever opens the temp file meanwhile keeps it open."""
+    modes: set[int] = set()
+
+    def look() -> None:
+        modes.update(path.stat().st_mode & 0o777 for path in work.iterdir())
+
+    for point in range(1, 20):
+        build(work, {"secret": File(b"old", 0o600)})
+        counter = Counter(point, look, half=True)
+        counter.install()
+        FileWorkspace(work).write("secret", b"new")
+        counter.remove()
+
+    assert modes == {0o600}
+
+
+def test_folders_that_were_made_for_nothing_go_again(work: Path) -> None:
+    """A deed that failed leaves the tree as it was; folders that stood before stay."""
+    build(work, {"old": Dir(0o755)})
+
+    with pytest.raises(ClewError):
+        FileWorkspace(work).move("none", "old/new/newer/x")
+    with pytest.raises(ClewError):
+        FileWorkspace(work).write("old/new/newer/" + "x" * 250 + "/" + "y" * 300, b"")
+
+    assert sorted(read(work)) == ["old"]
+
+
+def test_folders_on_the_way_are_synced_into_their_parents(work: Path) -> None:
+    """Otherwise the file that is written below them vanishes with them."""
+    build(work, {})
+    syncs: list[str] = []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda fd: syncs.append(os.readlink(f"/proc/self/fd/{fd}")))
+        FileWorkspace(work).write("a/b/x", b"new")
+
+    assert [sync for sync in syncs if not sync.endswith(".tmp")] == [str(work), str(work / "a"), str(work / "a/b")]

@@ -6,6 +6,7 @@ import pytest
 
 from clew.cli.loading import apart, load_agent, load_recorded, recorded_agent
 from clew.errors import UsageError
+from tests.loaded import taken_away
 
 TEXT = """
 import clew
@@ -32,11 +33,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder with a file of agents; what loading leaves in this process is taken away."""
     (tmp_path / "crew_of_loading.py").write_text(TEXT, "utf-8")
     (tmp_path / "sibling_of_loading.py").touch()
-    path, modules = list(sys.path), set(sys.modules)
-    yield tmp_path
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        del sys.modules[name]
+    with taken_away(tmp_path):
+        yield tmp_path
 
 
 @pytest.mark.parametrize(

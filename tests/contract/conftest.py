@@ -1,12 +1,12 @@
 """What the tests of the contract share: a folder with an agent in it, in which somebody types."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.contract.hostile import Door, Place
+from tests.loaded import taken_away
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +25,5 @@ def place(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CLEW_HOME", raising=False)
     monkeypatch.setenv("TZ", "UTC")
-    path, modules = list(sys.path), set(sys.modules)
-    yield Place(tmp_path, capfd, door)
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        del sys.modules[name]
+    with taken_away(tmp_path):
+        yield Place(tmp_path, capfd, door)

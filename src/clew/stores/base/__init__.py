@@ -11,24 +11,41 @@ from clew.stores.base.journals import (
     Tail,
     TailRepaired,
 )
-from clew.stores.base.kept import BlobStore, KeyIndex
+from clew.stores.base.kept import BlobPack, BlobStore, Kept, KeyIndex
 from clew.stores.base.machine import UNMARKED, CommandEnd, Order, Processes
-from clew.stores.base.workspace import FileBytes, Found, Listing, Workspace
+from clew.stores.base.workspace import (
+    COVER_LIMITS,
+    CoverLimits,
+    FileBytes,
+    Found,
+    Listing,
+    PutBack,
+    PutBackEnd,
+    PutBackOutcome,
+    Workspace,
+)
 
 __all__ = [
+    "COVER_LIMITS",
     "UNMARKED",
+    "BlobPack",
     "BlobStore",
     "Boundary",
     "Command",
     "CommandAnswer",
     "CommandEnd",
+    "CoverLimits",
     "FileBytes",
     "Found",
+    "Kept",
     "KeyIndex",
     "Listing",
     "Order",
     "Processes",
     "Proof",
+    "PutBack",
+    "PutBackEnd",
+    "PutBackOutcome",
     "Reading",
     "RunStore",
     "RunWriter",

@@ -1,9 +1,30 @@
 """The protocols of what is kept beside the journals: blobs and claims on business keys. No implementation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
+import msgspec
+
 from clew.core.keys import Claim
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What bytes are known by: their SHA-256 (64 hex) and how many they are."""
+
+    sha256: str
+    size_bytes: int
+
+
+class BlobPack(Protocol):
+    """Many blobs that are kept together: nothing is promised of any of them until the block has ended."""
+
+    def keep(self, pieces: Iterable[bytes]) -> Kept:
+        """Take the bytes of one more blob, piece by piece, never all at once. `Storage`.
+
+        What `pieces` raises comes out, and the blob is not in the pack.
+        """
+        ...
 
 
 class BlobStore(Protocol):
@@ -13,12 +34,35 @@ class BlobStore(Protocol):
         """Keep bytes durably; returns the digest (64 hex). `Storage` when they cannot be kept."""
         ...
 
+    def keep(self, pieces: Iterable[bytes]) -> Kept:
+        """As `put`, piece by piece, so that no more than a few pieces are in memory.
+
+        What `pieces` raises comes out, and nothing is kept.
+        """
+        ...
+
+    def pack(self) -> AbstractContextManager[BlobPack]:
+        """A block in which many blobs are taken; they are durable at its end, by one sync. If it raises, none is kept.
+
+        Raises:
+            Storage: at the end; none is kept then.
+        """
+        ...
+
     def get(self, sha256: str) -> bytes:
         """The bytes. `NotFound` (`blob_missing`), `Corrupt` (`blob_corrupt`) when the digest differs."""
         ...
 
+    def pieces(self, sha256: str) -> Iterator[bytes]:
+        """As `get`, piece by piece. `Corrupt` may come behind the last piece: use nothing of them before the end."""
+        ...
+
     def has(self, sha256: str) -> bool:
-        """Are the bytes there and whole?"""
+        """Are the bytes there and whole? Blobs that did not change since this store looked are not read again."""
+        ...
+
+    def knows(self, sha256: str) -> bool:
+        """Is anything kept under this digest? Nothing is read: whether it is whole, `has` says."""
         ...
 
 

@@ -1,9 +1,13 @@
 """The protocol of a workspace: the files that tools may touch. No implementation."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
+
+from clew.core.checkpoint import PathState
+from clew.core.cover import Cover
+from clew.stores.base.kept import BlobStore
 
 
 class FileBytes(msgspec.Struct, frozen=True):
@@ -31,6 +35,54 @@ class Found(msgspec.Struct, frozen=True):
     searched: int
     more: bool = False
     skipped: tuple[tuple[str, str], ...] = ()
+
+
+class PutBack(msgspec.Struct, frozen=True):
+    """One path that is to be put back.
+
+    Attributes:
+        path: Of a manifest: below the workspace, no part before the last one a link.
+        found: As it must stand, to the byte; if it stands otherwise, it stays.
+        wanted: As it shall stand. A file's content lies in the blob of its digest.
+    """
+
+    path: str
+    found: PathState
+    wanted: PathState
+
+
+PutBackOutcome = Literal["restored", "unchanged", "conflict", "failed", "unknown"]
+
+
+class PutBackEnd(msgspec.Struct, frozen=True):
+    """What became of one path.
+
+    Attributes:
+        path: As it was given.
+        outcome: `restored`: it stands as wanted, durably. `unchanged`: it stood so already, and was not touched.
+            `conflict`: it stood otherwise than said, and was left as it was. `failed`: the machine refused before
+            anything was changed. `unknown`: it refused in the middle, so it stands as it was or as wanted.
+        now: How it stood when it was looked at last; None where that is not known.
+        why: For people, where it is neither restored nor unchanged. It names what was left beside the path.
+        code: Of the error, where there was one.
+    """
+
+    path: str
+    outcome: PutBackOutcome
+    now: PathState | None = None
+    why: str = ""
+    code: str = ""
+
+
+class CoverLimits(msgspec.Struct, frozen=True):
+    """How much of a workspace is covered; what is beyond is said not to be."""
+
+    file_bytes: int = 64 << 20
+    all_bytes: int = 1 << 30
+    paths: int = 200_000
+
+
+COVER_LIMITS: Final = CoverLimits()
 
 
 class Workspace(Protocol):
@@ -81,5 +133,82 @@ class Workspace(Protocol):
 
         Raises:
             Storage: the machine refused; after `durability_barrier_failed` the new content may stand.
+        """
+        ...
+
+    def delete(self, path: str, *, mark: str = "") -> str:
+        """Remove a file or a link itself, durably. Returns the path.
+
+        Raises:
+            Refused: `not_a_file` for a folder or anything else. NotFound: `file_missing`. Storage: as `write`.
+        """
+        ...
+
+    def move(self, path: str, to: str, *, mark: str = "") -> str:
+        """Give a file or a link another path, durably; parent folders are made. Returns the new path.
+
+        Raises:
+            Refused: `file_exists` where anything stands there already, `not_a_file`. NotFound. Storage: as `write`.
+        """
+        ...
+
+    def declared(self, paths: Iterable[str]) -> list[str]:
+        """The paths of the manifest of a call that says that it may change these, sorted, each once.
+
+        The folders before the last part are followed where they are links. A path that is a link itself stands for
+        itself, and where it leads is one more path. Folders on the way that are not there yet are paths too, for the
+        call may make them.
+
+        Raises:
+            Refused: `outside_workspace` for one that leads out, or whose link does; nothing was touched.
+        """
+        ...
+
+    def stand(self, paths: Iterable[str], *, keep: BlobStore | None = None) -> dict[str, PathState]:
+        """How each of these paths of a manifest stands: itself, never what a link leads to.
+
+        Nothing is read through a link: where a part before the last is none, or no folder, the path is absent.
+
+        Args:
+            paths: As `declared` gave them, or as they stand in a record.
+            keep: Where the contents of the files are kept; they are durable blobs before this returns. Without it
+                they are only read. A file is never in memory as a whole.
+
+        Raises:
+            Refused: `not_a_file` for a pipe, a socket or a device; `outside_workspace`.
+            Storage: it cannot be read or kept; `file_changing` when it did not stand still while it was read.
+        """
+        ...
+
+    def put_back(self, plan: Sequence[PutBack], blobs: BlobStore, *, mark: str) -> list[PutBackEnd]:
+        """Let paths stand again as they did, one after the other, each whole or not at all.
+
+        What is found at the last moment, and is not what was said, is never replaced and never lost. Killed anywhere
+        and done again under the same mark, it converges. Hand in every path, also one that another look found
+        changed: what an earlier death left beside a path is settled here, whatever becomes of the path. What goes is
+        removed first, the deepest first; what comes is made then, the outermost first. A folder that is not empty
+        stays. A path that stands as wanted is not touched, so its times stay. Nothing is done through a link.
+
+        Args:
+            plan: Each path once.
+            blobs: Where the contents are.
+            mark: 16 characters of a-z and 2-7 (`core.ids.call_short`): of this deed alone, the same at each try.
+
+        Returns:
+            One end for each, in the order of the plan. It raises nothing for a path, and goes on with the others.
+        """
+        ...
+
+    def cover(self, *, keep: BlobStore | None = None, limits: CoverLimits = COVER_LIMITS) -> Cover:
+        """How every path of the workspace stands, and which are not covered.
+
+        Files that did not change since the last time (size, both times, inode; older than 20 ms then) are not read.
+
+        Args:
+            keep: Where the contents of the files are kept, in one pack, by one sync, before this returns.
+            limits: What is beyond them is not covered.
+
+        Raises:
+            Storage: the contents cannot be kept, or the folder itself cannot be read.
         """
         ...

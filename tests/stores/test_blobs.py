@@ -1,7 +1,9 @@
 """Blobs as files: one name, one content, checked whenever it is read."""
 
 import hashlib
+import sys
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,99 @@ def test_looking_whether_a_blob_is_whole_does_not_load_it(blobs: FileBlobStore) 
         tracemalloc.stop()
 
     assert (True, True) == (whole, peak < 4 << 20)
+
+
+def test_a_blob_in_a_damaged_pack_is_corrupt_and_not_missing(blobs: FileBlobStore, tmp_path: Path) -> None:
+    """Who looks for it must hear which file to bring back."""
+    with blobs.pack() as pack:
+        pack.keep([b"answer"])
+    pack_path = next((tmp_path / "blobs" / "packs").iterdir())
+    pack_path.write_bytes(pack_path.read_bytes()[:-1])
+
+    with pytest.raises(Corrupt) as caught:
+        FileBlobStore(tmp_path).get(DIGEST)
+
+    assert (caught.value.code, str(pack_path) in caught.value.message) == ("blob_corrupt", True)
+
+
+def test_a_pack_of_another_process_is_seen(blobs: FileBlobStore, tmp_path: Path) -> None:
+    """Two processes work in one home."""
+    before = blobs.has(DIGEST)
+    with FileBlobStore(tmp_path).pack() as pack:
+        pack.keep([b"answer"])
+
+    assert (before, blobs.has(DIGEST), blobs.get(DIGEST), set(blobs.digests())) == (False, True, b"answer", {DIGEST})
+
+
+def test_keeping_bytes_again_heals_a_damaged_pack(blobs: FileBlobStore, tmp_path: Path) -> None:
+    """What is there is not believed by its name."""
+    with blobs.pack() as pack:
+        pack.keep([b"answer"])
+    pack_path = next((tmp_path / "blobs" / "packs").iterdir())
+    pack_path.write_bytes(pack_path.read_bytes().replace(b"answer", b"Answer"))
+
+    with blobs.pack() as pack:
+        pack.keep([b"answer"])
+
+    assert FileBlobStore(tmp_path).get(DIGEST) == b"answer"
+
+
+def test_a_blob_that_did_not_change_is_not_read_again(blobs: FileBlobStore, path: Path) -> None:
+    """A run asks for each of its answers at each look; a gigabyte must not be read each time."""
+    blobs.put(b"x" * 100_000)
+    digest = hashlib.sha256(b"x" * 100_000).hexdigest()
+    blobs.has(digest)
+
+    read = reads_during(lambda: blobs.has(digest))
+
+    assert read == 0
+
+
+def reads_during(deed) -> int:
+    count = 0
+
+    def look(event: str, args: tuple) -> None:
+        nonlocal count
+        count += watching[0] and event == "open"
+
+    watching = [True]
+    sys.addaudithook(look)
+    deed()
+    watching[0] = False
+    return count
+
+
+def test_long_content_is_kept_piece_by_piece(blobs: FileBlobStore) -> None:
+    """1 GiB in as much memory as 32 MiB."""
+    piece = b"a line of a log\n" * (1 << 16)
+    tracemalloc.start()
+
+    kept = blobs.keep(piece for _ in range(32))
+    size = sum(len(piece) for piece in blobs.pieces(kept.sha256))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert (kept.size_bytes, size, peak < 16 << 20) == (32 << 20, 32 << 20, True)
+
+
+def test_what_the_pieces_raise_comes_out_and_nothing_is_kept(blobs: FileBlobStore, tmp_path: Path) -> None:
+    """A file that changed while it was read is no blob."""
+
+    def broken() -> Iterator[bytes]:
+        yield b"x" * (5 << 20)
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        blobs.keep(broken())
+
+    assert ([path for path in tmp_path.rglob("*") if path.is_file()], blobs.digests()) == ([], frozenset())
+
+
+def test_text_is_stored_in_fewer_bytes_and_comes_back(blobs: FileBlobStore, tmp_path: Path) -> None:
+    """A checkpoint of a large file that is edited 200 times must not cost 200 times its size."""
+    data = b"".join(b"line %d of a file\n" % at for at in range(10_000))
+
+    digest = blobs.put(data)
+
+    stored = (tmp_path / "blobs" / digest[:2] / digest).stat().st_size
+    assert (blobs.get(digest) == data, blobs.has(digest), stored < len(data) / 3) == (True, True, True)

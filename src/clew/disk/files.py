@@ -47,7 +47,7 @@ def publish(path: Path, data: Content) -> None:
     Source:
         DESIGN §4 "Everything else".
     """
-    _publish(path, data, _replace)
+    _publish(path, data, replace)
 
 
 def publish_new(path: Path, data: Content) -> bool:
@@ -76,7 +76,7 @@ def republish(path: Path, data: bytes, *, mark: str = "") -> None:
     def name(temp: Path, path: Path) -> None:
         if kept is not None:
             os.chmod(temp, kept)
-        _replace(temp, path)
+        replace(temp, path)
 
     _publish(path, data, name, 0o666 if kept is None else kept, mark)
 
@@ -158,9 +158,6 @@ if sys.platform == "win32":
         """Give the temp file its name; `FileExistsError` when the name is taken."""
         _patiently(os.rename, temp, path)
 
-    def _replace(temp: Path, path: Path) -> None:
-        _patiently(os.replace, temp, path)
-
 else:
 
     def sync_folder(folder: Path) -> None:
@@ -198,8 +195,10 @@ else:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), str(path))
 
-    def _replace(temp: Path, path: Path) -> None:
-        os.replace(temp, path)
+
+def replace(temp: Path, path: Path) -> None:
+    """Give the temp file its name, in place of what has it."""
+    return _patiently(os.replace, temp, path) if sys.platform == "win32" else os.replace(temp, path)
 
 
 def _patiently(deed: Callable[[Path, Path], None], temp: Path, path: Path) -> None:

@@ -3,7 +3,7 @@
 import errno
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from clew.core.records import Batch, Head, Record
 from clew.disk import process
 from clew.disk.failures import barrier_failed, failure
 from clew.disk.files import PIECE
-from clew.stores.base import Boundary, Command, CommandAnswer, Proof, Tail, TailRepaired
+from clew.stores.base import BlobPack, Boundary, Command, CommandAnswer, Kept, Proof, Tail, TailRepaired
 from clew.stores.refusals import (
     blob_missing,
     control_conflict,
@@ -343,6 +343,19 @@ class MemoryBlobStore:
         self.kept[digest] = bytes(data)
         return digest
 
+    def keep(self, pieces: Iterable[bytes]) -> Kept:
+        """As `put`."""
+        data = b"".join(pieces)
+        return Kept(self.put(data), len(data))
+
+    @contextmanager
+    def pack(self) -> Iterator[BlobPack]:
+        """A block in which many blobs are taken; all are kept at its end, or none."""
+        taken = MemoryBlobStore()
+        yield taken
+        for data in taken.kept.values():
+            self.put(data)
+
     def get(self, sha256: str) -> bytes:
         """The bytes of a digest. `NotFound` (`blob_missing`), `Corrupt` (`blob_corrupt`)."""
         data = self.kept.get(sha256)
@@ -357,3 +370,11 @@ class MemoryBlobStore:
         """Are the bytes there and whole?"""
         data = self.kept.get(sha256)
         return data is not None and hashlib.sha256(data).hexdigest() == sha256
+
+    def pieces(self, sha256: str) -> Iterator[bytes]:
+        """As `get`, in one piece."""
+        yield self.get(sha256)
+
+    def digests(self) -> frozenset[str]:
+        """Every digest that something is kept under."""
+        return frozenset(self.kept)

@@ -118,7 +118,7 @@ class _Seen:
 def _wanted(place: tuple[str, ...]) -> str:
     """What belongs at a place of a home, by its names below it: `file`, `folder`, or empty where that is not said."""
     match place:
-        case ("runs" | "blobs" | "sessions" | "keys",) | ("blobs", _) | ("runs", _, "inbox"):
+        case ("runs" | "blobs" | "sessions" | "keys" | "covers",) | ("blobs", _) | ("runs", _, "inbox"):
             return "folder"
         case ("home.json" | ".gitignore",) | ("blobs", _, _) | ("runs", _, "head.json"):
             return "file"

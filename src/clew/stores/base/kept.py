@@ -61,8 +61,8 @@ class BlobStore(Protocol):
         """Are the bytes there and whole? Blobs that did not change since this store looked are not read again."""
         ...
 
-    def knows(self, sha256: str) -> bool:
-        """Is anything kept under this digest? Nothing is read: whether it is whole, `has` says."""
+    def digests(self) -> frozenset[str]:
+        """Every digest that something is kept under. No content is read: whether it is whole, `has` says."""
         ...
 
 

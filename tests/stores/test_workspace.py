@@ -167,7 +167,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from clew.stores.workspace import FileWorkspace
-os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+os.replace = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 FileWorkspace(Path(sys.argv[1])).write("sub/in.txt", b"new" * 1000)
 """
 

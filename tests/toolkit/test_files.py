@@ -213,10 +213,10 @@ def writer(run, text):
     return run.call(write_file, path="made/out.txt", content=text)["path"]
 
 rename = os.replace
-def die(source, target):
+def die(source, target, **folders):
     if Path(target).name == "out.txt" and sys.argv[2] == "die":
         os.kill(os.getpid(), signal.SIGKILL)
-    rename(source, target)
+    rename(source, target, **folders)
 os.replace = die
 home = clew.Home(Path(sys.argv[1]) / ".clew", takeover="proven")
 result = home.ensure_sync(writer, "new", run_id="w1")

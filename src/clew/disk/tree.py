@@ -28,6 +28,15 @@ def real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def real_bytes(path: Path) -> Path:
+    """As `real`, also for names that are not UTF-8, which are text with surrogate escapes.
+
+    Raises:
+        ValueError: no file can have this path.
+    """
+    return real(path) if sys.platform == "win32" else Path(os.fsdecode(os.path.realpath(os.fsencode(path))))
+
+
 def kind_of(path: Path) -> Kind | None:
     """What stands at a path, itself and not what a link leads to; None when there is nothing."""
     try:

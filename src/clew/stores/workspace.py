@@ -1,26 +1,32 @@
 """The files that tools may touch, in one folder of the user's. What a tool does with them is not known here."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from clew.core.checkpoint import PathState
+from clew.core.cover import Cover
 from clew.disk import files, tree
 from clew.disk.search import TooSlow, seek_apart
-from clew.errors import NotFound, Refused, Storage
-from clew.stores.base import FileBytes, Found, Listing
-
-KEPT_OUT = frozenset({".clew", ".git"})
-_OWNER_MAY_WRITE = 0o200
+from clew.errors import Refused, Storage
+from clew.stores import filework
+from clew.stores.base import COVER_LIMITS, BlobStore, CoverLimits, FileBytes, Found, Listing, PutBack, PutBackEnd
+from clew.stores.covering import cover
+from clew.stores.ground import KEPT_OUT, Ground, counted, no_file, outside
+from clew.stores.putback import put_back
 
 
 class FileWorkspace:
     """A folder on this machine. Holds nothing open; safe for any number of threads.
 
-    It confines paths, not programs: another process that exchanges a folder for a link between the look and the deed
-    is not guarded against.
+    It confines paths, not programs. What it changes, it changes through descriptors of the folders on the way, each
+    entered from the one before and none of them through a link: whoever exchanges one meanwhile is refused.
+
+    A file that is put back is another file than before: a second name of it (a hard link) keeps the old content, and
+    only its mode and, where that is allowed, its owner are as they were; lists of rights and times are not kept.
 
     Source:
-        DESIGN §3, toolkit.
+        DESIGN §3, toolkit; §7.
     """
 
     def __init__(self, root: Path, *, home: Path | None = None) -> None:
@@ -51,12 +57,7 @@ class FileWorkspace:
             size, data = files.size_of(place), files.read_bytes(place, limit)
             if size is not None and data is not None:
                 return FileBytes(data, max(size, len(data)))
-        raise NotFound(
-            f"there is no file {path!r} in the workspace",
-            code="file_missing",
-            next="Look which files there are with list_files.",
-            path=path,
-        )
+        raise filework.missing(path)
 
     def listing(self, pattern: str, limit: int) -> Listing:
         """At most `limit` files that match, folder by folder, in each by the code points of the names.
@@ -101,24 +102,108 @@ class FileWorkspace:
         Raises:
             Refused: `outside_workspace`, `not_a_file`, `file_read_only`; nothing was changed. Storage.
         """
-        place = self._place(path)
-        _check_replaceable(place, path)
-        with tree.new_folders(place.parent):
-            files.republish(place, data, mark=mark)
-        return place.relative_to(tree.real(self._root)).as_posix()
+        below = self._below(path, self._place(path))
+        filework.write(self._ground(), below, data, mark)
+        return below
 
-    def _place(self, path: str) -> Path:
+    def delete(self, path: str, *, mark: str = "") -> str:
+        """Remove a file or a link itself, durably; returns its path below the folder.
+
+        Raises:
+            Refused: `outside_workspace`, `not_a_file`. NotFound: `file_missing`. Storage.
+        """
+        below = self._itself(path)
+        filework.delete(self._ground(), below)
+        return below
+
+    def move(self, path: str, to: str, *, mark: str = "") -> str:
+        """Give a file or a link another path, durably; returns that path below the folder.
+
+        Raises:
+            Refused: `outside_workspace`, `not_a_file`, `file_exists`. NotFound: `file_missing`. Storage.
+        """
+        below, there = self._itself(path), self._itself(to)
+        filework.move(self._ground(), below, there)
+        return there
+
+    # Checkpoints.
+
+    def declared(self, paths: Iterable[str]) -> list[str]:
+        """The paths of a manifest for a call that may change these, sorted, each once.
+
+        Raises:
+            Refused: `outside_workspace`; nothing was touched.
+        """
+        found: set[str] = set()
+        for path in paths:
+            itself, leads_to = self._itself(path), self._below(path, self._place(path, tree.real_bytes))
+            found |= {itself, leads_to, *self._missing_folders(itself), *self._missing_folders(leads_to)}
+        return sorted(found)
+
+    def stand(self, paths: Iterable[str], *, keep: BlobStore | None = None) -> dict[str, PathState]:
+        """How each of these paths of a manifest stands: itself, never what a link leads to.
+
+        Raises:
+            Refused: `not_a_file`, `outside_workspace`. Storage: it cannot be read or kept; `file_changing`.
+        """
+        ground, wanted = self._ground(), list(paths)
+        if keep is None or len(wanted) < 2:
+            take = counted if keep is None else keep.keep
+            return {path: ground.state(path, take) for path in wanted}
+        with keep.pack() as pack:
+            return {path: ground.state(path, pack.keep) for path in wanted}
+
+    def put_back(self, plan: Sequence[PutBack], blobs: BlobStore, *, mark: str) -> list[PutBackEnd]:
+        """Let paths stand again as they did, one after the other, each whole or not at all; it raises for none."""
+        return put_back(self._ground(), plan, blobs, mark)
+
+    def cover(self, *, keep: BlobStore | None = None, limits: CoverLimits = COVER_LIMITS) -> Cover:
+        """How every path of the workspace stands, and which are not covered.
+
+        Raises:
+            Storage: the contents cannot be kept, or the folder itself cannot be read.
+        """
+        return cover(self._ground(), self._home, keep, limits)
+
+    def _ground(self) -> Ground:
+        return Ground(tree.real(self._root), None if self._home is None else tree.real(self._home))
+
+    def _below(self, path: str, place: Path) -> str:
+        """A path of a manifest, from a real one that is one of ours."""
+        below = place.relative_to(tree.real(self._root)).as_posix()
+        if below == ".":
+            raise outside(path, "it is the workspace itself")
+        return below
+
+    def _itself(self, path: str) -> str:
+        """Where a path leads with its folders followed, and its last part as it is."""
+        whole = self._root / path
+        if whole.name in ("", ".."):
+            return self._below(path, self._place(path, tree.real_bytes))
+        parent = self._place(str(whole.parent), tree.real_bytes)
+        return self._below(path, self._place_of(path, parent / whole.name))
+
+    def _missing_folders(self, below: str) -> Iterator[str]:
+        root = tree.real(self._root)
+        above = [parent for parent in Path(below).parents if parent.name]
+        return (parent.as_posix() for parent in above if tree.kind_of(root / parent) is None)
+
+    def _place(self, path: str, real: Callable[[Path], Path] = tree.real) -> Path:
         """The real path, if it is one of ours."""
         try:
-            root, place = tree.real(self._root), tree.real(self._root / path)
+            place = real(self._root / path)
         except (ValueError, OSError) as fault:
-            raise _outside(path, f"no file can have this path: {fault}") from None
+            raise outside(path, f"no file can have this path: {fault}") from None
+        return self._place_of(path, place)
+
+    def _place_of(self, path: str, place: Path) -> Path:
+        root = tree.real(self._root)
         if not place.is_relative_to(root):
-            raise _outside(path, "it leads out of the workspace")
+            raise outside(path, "it leads out of the workspace")
         if any(part.casefold() in KEPT_OUT for part in place.relative_to(root).parts):
-            raise _outside(path, "what lies in .clew and .git is kept from tools")
+            raise outside(path, "what lies in .clew and .git is kept from tools")
         if self._home is not None and place.is_relative_to(tree.real(self._home)):
-            raise _outside(path, "the home is kept from tools")
+            raise outside(path, "the home is kept from tools")
         return place
 
     def _walk(self, pattern: tuple[str, ...], unread: list[str]) -> Iterator[str]:
@@ -165,23 +250,10 @@ def _file_at(place: Path, path: str) -> bool:
     try:
         kind = tree.kind_of(place)
     except Storage as fault:
-        raise _no_file(path, str(fault.facts.get("errno", fault.message))) from None
+        raise no_file(path, str(fault.facts.get("errno", fault.message))) from None
     if kind in ("file", None):
         return kind == "file"
-    raise _no_file(path, f"a {kind} stands there")
-
-
-def _check_replaceable(place: Path, path: str) -> None:
-    if _file_at(place, path) and not (files.mode_of(place) or 0) & _OWNER_MAY_WRITE:
-        raise Refused(
-            f"{path!r} is read-only",
-            code="file_read_only",
-            next="Give its owner the right to write it, or write another file.",
-            path=path,
-        )
-    standing = next(above for above in place.parents if tree.kind_of(above) is not None)
-    if tree.kind_of(standing) != "folder":
-        raise _no_file(path, f"{standing.name!r} on the way there is no folder")
+    raise no_file(path, f"a {kind} stands there")
 
 
 def _is_text(name: str) -> bool:
@@ -219,15 +291,6 @@ def _step(pattern: tuple[str, ...], reached: frozenset[int], name: str) -> froze
     return _closed(pattern, stay | {at + 1 for at in ahead - stay if fnmatchcase(name, pattern[at])})
 
 
-def _outside(path: str, why: str) -> Refused:
-    return Refused(
-        f"{path!r} is not a path of the workspace: {why}",
-        code="outside_workspace",
-        next="Use a path relative to the workspace, to a file in it.",
-        path=path,
-    )
-
-
 def _no_expression(pattern: str, why: str) -> Refused:
     return Refused(
         f"{pattern!r} is no regular expression: {why}",
@@ -243,13 +306,4 @@ def _too_slow(pattern: str, timeout_s: float) -> Refused:
         code="search_too_slow",
         next="Search fewer files, or write the pattern so that it backtracks less.",
         pattern=pattern,
-    )
-
-
-def _no_file(path: str, why: str) -> Refused:
-    return Refused(
-        f"{path!r} is not a file and cannot become one: {why}",
-        code="not_a_file",
-        next="Choose the path of a file; list_files shows which there are.",
-        path=path,
     )

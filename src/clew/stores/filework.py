@@ -1,0 +1,126 @@
+"""What tools do to one file of a workspace: write, delete, move. Every folder on the way is held by a descriptor."""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from clew.disk import anchor
+from clew.disk.anchor import Folder
+from clew.disk.failures import barrier_failed, failure
+from clew.errors import NotFound, Refused
+from clew.stores.ground import Ground, no_file
+
+_OWNER_MAY_WRITE = 0o200
+
+
+def write(ground: Ground, path: str, data: bytes, mark: str) -> None:
+    """Make this the whole content of a file, durably (`stores.base.Workspace.write`)."""
+    with _reached(ground, path, make=True) as (folder, name):
+        found = folder.look(name)
+        if found is not None:
+            _check_replaceable(found, path)
+        mode = None if found is None else stat.S_IMODE(found.st_mode) & 0o777
+        temp = folder.temp_beside(name, mark)
+        with contextlib.suppress(FileNotFoundError):
+            folder.remove(temp)
+        fd = folder.born(temp, mode)
+        try:
+            _fill(fd, data, folder, name)
+            folder.replace(temp, name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                folder.remove(temp)
+            raise
+        _sync(folder)
+
+
+def delete(ground: Ground, path: str) -> None:
+    """Remove a file or a link itself, durably (`stores.base.Workspace.delete`)."""
+    with _reached(ground, path) as (folder, name):
+        _check_movable(folder.look(name), path)
+        folder.remove(name)
+        _sync(folder)
+
+
+def move(ground: Ground, path: str, to: str) -> None:
+    """Give a file or a link another path that nothing has, durably (`stores.base.Workspace.move`)."""
+    with _reached(ground, path) as (folder, name):
+        _check_movable(folder.look(name), path)
+        with _reached(ground, to, make=True) as (target, new):
+            try:
+                folder.rename_new(name, new, target)
+            except FileExistsError:
+                raise Refused(
+                    f"{to!r} cannot be the new path of {path!r}: something stands there",
+                    code="file_exists",
+                    next="Choose a path that is free, or remove what stands there first.",
+                    path=to,
+                ) from None
+            _sync(target)
+        _sync(folder)
+
+
+@contextmanager
+def _reached(ground: Ground, path: str, *, make: bool = False) -> Iterator[tuple[Folder, str]]:
+    """The folder a path is in; what the machine says there is told in our words."""
+    try:
+        with ground.folder_of(path, make=make) as reached:
+            yield reached
+    except FileNotFoundError:
+        raise missing(path) from None
+    except NotADirectoryError:
+        raise no_file(path, "on the way there is a link or something else that is no folder") from None
+    except OSError as fault:
+        if fault.errno == errno.ENAMETOOLONG:
+            raise no_file(path, "its name is too long") from None
+        raise failure(fault, ground.root / path, "change") from fault
+
+
+def _fill(fd: int, data: bytes, folder: Folder, name: str) -> None:
+    try:
+        anchor.append(fd, (data,))
+        try:
+            os.fsync(fd)
+        except OSError as fault:
+            raise barrier_failed(fault, folder.path / name) from fault
+    finally:
+        os.close(fd)
+
+
+def _sync(folder: Folder) -> None:
+    try:
+        folder.sync()
+    except OSError as fault:
+        raise barrier_failed(fault, folder.path) from fault
+
+
+def _check_movable(found: os.stat_result | None, path: str) -> None:
+    if found is None:
+        raise missing(path)
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
+        raise no_file(path, "a folder or something else stands there")
+
+
+def _check_replaceable(found: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise no_file(path, "a folder, a link or something else stands there")
+    if not found.st_mode & _OWNER_MAY_WRITE:
+        raise Refused(
+            f"{path!r} is read-only",
+            code="file_read_only",
+            next="Give its owner the right to write it, or write another file.",
+            path=path,
+        )
+
+
+def missing(path: str) -> NotFound:
+    """No file is there."""
+    return NotFound(
+        f"there is no file {path!r} in the workspace",
+        code="file_missing",
+        next="Look which files there are with list_files.",
+        path=path,
+    )

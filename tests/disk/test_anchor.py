@@ -1,0 +1,112 @@
+"""A folder held by a descriptor: what is done in it stays in it, and nothing goes through a link."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clew.disk import anchor
+from clew.disk.anchor import Folder
+
+
+def test_a_held_folder_stays_the_same_whatever_takes_its_name(tmp_path: Path) -> None:
+    """Who exchanges a folder for a link between the look and the deed leads nothing away."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "outside").mkdir()
+
+    with Folder.at(tmp_path / "work") as folder:
+        (tmp_path / "work").rename(tmp_path / "moved")
+        (tmp_path / "work").symlink_to("outside")
+        os.close(folder.born("new"))
+
+    assert (os.listdir(tmp_path / "moved"), os.listdir(tmp_path / "outside")) == (["new"], [])
+
+
+@pytest.mark.parametrize("name", ["link", "file", "missing"])
+def test_only_a_real_folder_is_entered(tmp_path: Path, name: str) -> None:
+    """A link on the way is no way."""
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "link").symlink_to("dir")
+    (tmp_path / "file").touch()
+
+    with Folder.at(tmp_path) as folder, pytest.raises((NotADirectoryError, FileNotFoundError)):
+        folder.enter(name)
+
+
+def test_a_link_is_not_opened_as_a_file(tmp_path: Path) -> None:
+    """What it leads to is somebody else's."""
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "link").symlink_to("secret")
+
+    with Folder.at(tmp_path) as folder, pytest.raises(OSError, match="symbolic links"):
+        folder.open("link")
+
+
+def test_two_names_are_exchanged_whatever_they_are(tmp_path: Path) -> None:
+    """Nothing is ever missing under either of them."""
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "file").write_text("text")
+
+    with Folder.at(tmp_path) as folder:
+        done = folder.exchange("dir", "file")
+
+    assert (done, (tmp_path / "dir").read_text(), (tmp_path / "file").is_dir()) == (True, "text", True)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("kind", ["file", "dir", "link"])
+def test_a_name_that_is_taken_is_never_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, known: bool
+) -> None:
+    """Whoever was first keeps it, on machines that know such a rename and on others."""
+    (tmp_path / "new").symlink_to("x") if kind == "link" else (tmp_path / "new").touch()
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "file").write_text("first")
+    (tmp_path / "link").symlink_to("first")
+    if not known:
+        monkeypatch.setattr(anchor, "_rename", lambda *_: False)
+
+    with Folder.at(tmp_path) as folder, pytest.raises(FileExistsError):
+        folder.rename_new("new", kind)
+
+    assert sorted(os.listdir(tmp_path)) == ["dir", "file", "link", "new"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", ["dir", "file", "link", b"\xff".decode("utf-8", "surrogateescape")])
+def test_anything_gets_another_name_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, known: bool
+) -> None:
+    """Any name that the platform allows is a name."""
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "\udcff").touch()
+    (tmp_path / "to").mkdir()
+    if not known:
+        monkeypatch.setattr(anchor, "_rename", lambda *_: False)
+
+    with Folder.at(tmp_path) as folder, folder.enter("to") as to:
+        folder.rename_new(name, name, to)
+
+    assert (os.listdir(tmp_path / "to"), (tmp_path / name).exists()) == ([name], False)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o666, 0o000])
+def test_a_new_file_has_its_mode_whatever_the_umask_is(tmp_path: Path, mode: int) -> None:
+    """What was group-writable is so again."""
+    with Folder.at(tmp_path) as folder:
+        os.close(folder.born("new", mode))
+
+    assert (tmp_path / "new").stat().st_mode & 0o7777 == mode
+
+
+def test_a_folder_that_is_not_empty_is_not_removed(tmp_path: Path) -> None:
+    """And it is told apart from other refusals."""
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "dir" / "in").touch()
+
+    with Folder.at(tmp_path) as folder, pytest.raises(OSError, match="not empty") as caught:
+        folder.remove_folder("dir")
+
+    assert (anchor.is_not_empty(caught.value), (tmp_path / "dir/in").exists()) == (True, True)

@@ -1,0 +1,161 @@
+"""A look over a whole workspace: all of it, or said not to be."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from clew.core.checkpoint import PathState
+from clew.core.cover import Cover, NotCovered
+from clew.errors import Storage
+from clew.stores.base import CoverLimits
+from clew.stores.blobs import FileBlobStore
+from clew.stores.memory import MemoryBlobStore
+from clew.stores.workspace import FileWorkspace
+from tests.stores.plots import Dir, File, Link, Tree, build, read, states, trees
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    return tmp_path / "work"
+
+
+def covered(work: Path, **asked: object) -> Cover:
+    return FileWorkspace(work, home=work.parent / "home").cover(**asked)  # type: ignore[arg-type]  # spelled by the test
+
+
+@settings(max_examples=50, deadline=None)
+@given(trees())
+def test_every_path_of_a_workspace_is_seen_as_it_stands(tmp_path_factory: pytest.TempPathFactory, tree: dict) -> None:
+    """What a shell may change must be known before."""
+    work = tmp_path_factory.mktemp("w") / "work"
+    build(work, tree)
+
+    found = covered(work)
+
+    assert found == Cover(read(work))
+
+
+def test_the_contents_are_kept_in_one_pack(work: Path, tmp_path: Path) -> None:
+    """50,000 files must not cost 50,000 syncs."""
+    tree = {f"f{at}": File(b"%d" % at * 50) for at in range(30)}
+    build(work, tree)
+    blobs = FileBlobStore(tmp_path / "home")
+
+    found = covered(work, keep=blobs)
+
+    packs = [path.name for path in (tmp_path / "home" / "blobs").rglob("*") if path.is_file()]
+    kept = {path: FileBlobStore(tmp_path / "home").get(state.sha256 or "") for path, state in found.manifest.items()}
+    assert (kept, len(packs)) == ({path: bytes(thing) for path, thing in tree.items()}, 1)
+
+
+def test_what_git_ignores_is_left_out_and_said(work: Path) -> None:
+    """Unless our own file of rules takes it in again."""
+    tree: Tree = {
+        ".gitignore": File(b"*.log\nbuild/\n.env\n"), ".clewignore": File(b"!.env\n/big\n"), ".env": File(b"x"),
+        "a.log": File(b""), "big": File(b""), "build": Dir(0o755), "build/x": File(b""), "sub": Dir(0o755),
+        "sub/.gitignore": File(b"!a.log"), "sub/a.log": File(b""), "sub/build": File(b""),
+    }  # fmt: skip
+    build(work, tree)
+
+    found = covered(work)
+
+    assert (sorted(set(tree) - set(found.manifest)), found.not_covered) == (
+        ["a.log", "big", "build", "build/x"],
+        (
+            NotCovered("a.log", "ignored", ".gitignore: *.log"),
+            NotCovered("big", "ignored", ".clewignore: /big"),
+            NotCovered("build", "ignored", ".gitignore: build/"),
+        ),
+    )
+
+
+def test_git_and_homes_are_kept_out_and_said(work: Path) -> None:
+    """Their own programs write there, and a restore of them would break both."""
+    build(work, {"a": File(b""), ".git": Dir(0o755), ".git/x": File(b""), "my": Dir(0o755), "my/x": File(b"")})
+
+    found = FileWorkspace(work, home=work / "my").cover()
+
+    assert (sorted(found.manifest), found.not_covered) == (
+        ["a"],
+        (NotCovered(".git", "kept_out"), NotCovered("my", "kept_out")),
+    )
+
+
+def test_what_is_beyond_the_limits_is_said(work: Path) -> None:
+    """A checkpoint of a part that passes for the whole would lose the rest at the first restore."""
+    build(work, {"a": File(b"x" * 60), "b": File(b"x" * 101), "c": File(b"x" * 60), "d": File(b""), "e": Link("a")})
+
+    found = covered(work, limits=CoverLimits(file_bytes=100, all_bytes=100, paths=2))
+
+    assert (sorted(found.manifest), found.not_covered) == (
+        ["a", "d"],
+        (NotCovered("b", "too_large"), NotCovered("c", "over_limit"), NotCovered("e", "over_limit")),
+    )
+
+
+def test_pipes_are_said_and_make_nobody_wait(work: Path) -> None:
+    """They have no content that could be kept."""
+    build(work, {})
+    os.mkfifo(work / "pipe")
+
+    found = covered(work)
+
+    assert found == Cover({}, (NotCovered("pipe", "no_file"),))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_cannot_be_read_is_said(work: Path) -> None:
+    """Another user's files in a shared folder are no reason to run no tool."""
+    build(work, {"a": File(b"x", 0o000), "dir": Dir(0o000), "b": File(b"")})
+
+    found = covered(work)
+    (work / "dir").chmod(0o755)
+
+    assert (sorted(found.manifest), found.not_covered) == (
+        ["b"],
+        (NotCovered("a", "unreadable"), NotCovered("dir", "unreadable")),
+    )
+
+
+def test_a_store_that_cannot_keep_them_is_no_reason_to_go_on(work: Path) -> None:
+    """No checkpoint, no tool."""
+    build(work, {"a": File(b"x")})
+
+    class Full(MemoryBlobStore):
+        def put(self, data: bytes) -> str:
+            raise Storage("full", code="disk_full", next="Free space.")
+
+    with pytest.raises(Storage) as caught:
+        covered(work, keep=Full())
+
+    assert caught.value.code == "disk_full"
+
+
+def test_a_workspace_that_is_not_there_is_a_typed_refusal(work: Path) -> None:
+    """Not an empty one: everything would seem to have gone."""
+    with pytest.raises(Storage):
+        covered(work)
+
+
+def test_a_deep_tree_is_walked(work: Path) -> None:
+    """Without one call of ours for each level."""
+    depth = 300
+    (work / "/".join("d" * depth)).mkdir(parents=True)
+
+    found = covered(work)
+
+    assert len(found.manifest) == depth
+
+
+def test_a_look_does_not_change_what_it_looks_at(work: Path) -> None:
+    """Times of access aside, nothing is touched."""
+    build(work, {"a": File(b"x"), "dir": Dir(0o755), "dir/b": Link("x")})
+    before = {path: (path.lstat().st_mtime_ns, path.lstat().st_ctime_ns) for path in (work, *work.rglob("*"))}
+
+    covered(work, keep=MemoryBlobStore())
+
+    assert {path: (path.lstat().st_mtime_ns, path.lstat().st_ctime_ns) for path in (work, *work.rglob("*"))} == before
+    assert states({"a": File(b"x")})["a"] == PathState("file", read(work)["a"].sha256, 1, 0o644)

@@ -1,0 +1,133 @@
+"""What tools do to one file: deleted, moved and written for good, and nothing outside touched."""
+
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clew.errors import ClewError, NotFound, Refused
+from clew.stores.workspace import FileWorkspace
+from tests.stores.dying import Counter
+from tests.stores.plots import Dir, File, Link, Tree, build, read, states
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return tmp_path / "work"
+
+
+@pytest.mark.parametrize("path", ["a", "link", "out", "\udcff"])
+def test_a_file_or_a_link_itself_is_deleted(work: Path, path: str) -> None:
+    """Never what the link leads to."""
+    tree: Tree = {
+        "a": File(b"a"),
+        "link": Link("b"),
+        "b": File(b"b"),
+        "out": Link("/etc/hostname"),
+        "\udcff": File(b""),
+    }
+    build(work, tree)
+
+    told = FileWorkspace(work).delete(path)
+
+    assert (told, read(work)) == (path, states({name: thing for name, thing in tree.items() if name != path}))
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [("dir", "not_a_file"), ("none", "file_missing"), ("dir/no/x", "file_missing")]
+)
+def test_what_is_no_file_is_not_deleted(work: Path, path: str, code: str) -> None:
+    """A folder is somebody's whole work."""
+    build(work, {"dir": Dir(0o755), "dir/in": File(b"")})
+
+    with pytest.raises((Refused, NotFound)) as caught:
+        FileWorkspace(work).delete(path)
+
+    assert (caught.value.code, (work / "dir/in").exists()) == (code, True)
+
+
+def test_a_file_is_moved_with_its_mode_and_folders_are_made(work: Path) -> None:
+    """It is the same file under another path."""
+    build(work, {"a": File(b"a", 0o600)})
+    before = (work / "a").stat().st_ino
+
+    told = FileWorkspace(work).move("a", "new/dir/b")
+
+    assert (told, (work / "new/dir/b").stat().st_ino, (work / "a").exists()) == ("new/dir/b", before, False)
+
+
+@pytest.mark.parametrize("to", ["b", "dir", "link", "gone"])
+def test_a_move_never_replaces(work: Path, to: str) -> None:
+    """What stands there is somebody's, be it a link that leads nowhere."""
+    tree: Tree = {"a": File(b"a"), "b": File(b"b"), "dir": Dir(0o755), "link": Link("b"), "gone": Link("nowhere")}
+    build(work, tree)
+
+    with pytest.raises(Refused) as caught:
+        FileWorkspace(work).move("a", to)
+
+    assert (caught.value.code, read(work)) == ("file_exists", states(tree))
+
+
+@pytest.mark.parametrize(
+    ("path", "to"), [("../x", "a"), ("b", "../x"), ("b", ".git/x"), ("out/x", "y"), ("b", "out/x")]
+)
+def test_nothing_is_moved_out_or_in(work: Path, tmp_path: Path, path: str, to: str) -> None:
+    """Nor through a link."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x").touch()
+    build(work, {"b": File(b"b"), "out": Link("../outside")})
+
+    with pytest.raises(Refused) as caught:
+        FileWorkspace(work).move(path, to)
+
+    assert (caught.value.code, sorted(read(work)), os.listdir(tmp_path / "outside")) == (
+        "outside_workspace",
+        ["b", "out"],
+        ["x"],
+    )
+
+
+DEEDS: list[Callable[[FileWorkspace], object]] = [
+    lambda workspace: workspace.write("dir/x", b"written"),
+    lambda workspace: workspace.write("dir/new/x", b"written"),
+    lambda workspace: workspace.delete("dir/x"),
+    lambda workspace: workspace.move("dir/x", "y"),
+    lambda workspace: workspace.move("a", "dir/y"),
+]
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_a_folder_that_is_exchanged_for_a_link_between_any_two_calls_leads_nothing_out(
+    work: Path, tmp_path: Path, deed: Callable[[FileWorkspace], object]
+) -> None:
+    """The look said that it is a folder; the deed must not believe it."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_bytes(b"theirs")
+    touched = []
+
+    for point in itertools.count(1):
+        build(work, {"dir": Dir(0o755), "dir/x": File(b"inside"), "a": File(b"a")})
+        struck: list[int] = []
+
+        def strike(struck: list[int] = struck) -> None:
+            struck.append(1)
+            (work / "dir").rename(work / "moved")
+            (work / "dir").symlink_to("../outside")
+
+        counter = Counter(point, strike)
+        counter.install()
+        try:
+            deed(FileWorkspace(work))
+        except ClewError:
+            pass
+        finally:
+            counter.remove()
+        if not struck:
+            break
+        if os.listdir(outside) != ["x"] or (outside / "x").read_bytes() != b"theirs":
+            touched.append(point)
+
+    assert (touched, point > 3) == ([], True)

@@ -1,0 +1,244 @@
+"""One path that is put back, against deaths at every operation and strangers between any two of them."""
+
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clew.core.checkpoint import ABSENT
+from clew.disk import anchor
+from clew.stores.base import PutBack, PutBackEnd
+from clew.stores.memory import MemoryBlobStore
+from clew.stores.workspace import FileWorkspace
+from tests.stores.dying import Counter, die_at, is_temp, quick_folder, without_exchange
+from tests.stores.plots import MARK, Dir, File, Link, Thing, build, keep_all, plan_of, read, state_of, states
+
+# 50 paths, every kind to every other.
+_KINDS: dict[str, Thing | None] = {
+    "none": None, "file": File(b"old\r\n" * 3000, 0o600), "link": Link("elsewhere"), "dir": Dir(0o755),
+}  # fmt: skip
+_NEW: dict[str, Thing | None] = {
+    "none": None, "file": File(b"new" * 5000, 0o755), "link": Link("../out"), "dir": Dir(0o555),
+}  # fmt: skip
+
+
+def world() -> tuple[dict[str, Thing], dict[str, Thing]]:
+    """As a tool left it, and as it was before."""
+    left: dict[str, Thing] = {}
+    before: dict[str, Thing] = {}
+    for (was, old), (now, new) in itertools.product(_KINDS.items(), _NEW.items()):
+        for number in range(2):
+            name = f"{was}-{now}-{number}\udcff"
+            for tree, thing in ((before, old), (left, new)):
+                if thing is not None:
+                    tree[name] = thing
+                if isinstance(thing, Dir) and number:
+                    tree[f"{name}/in"] = File(name.encode("utf-8", "surrogateescape"), 0o640)
+    before["mode"], left["mode"] = File(b"same", 0o600), File(b"same", 0o644)
+    before["shut"], left["shut"] = Dir(0o555), Dir(0o755)
+    before["shut/in"], left["shut/in"] = File(b"in"), File(b"changed")
+    for number in range(9):
+        before[f"text{number}"], left[f"text{number}"] = File(b"a" * number), File(b"b" * number * 9)
+    return left, before
+
+
+def sweep(points: range, *, half: bool = False) -> tuple[int, list[str]]:
+    """Kill a putting back at these operations, do it again each time: how many there were, and what was wrong."""
+    left, before = world()
+    blobs = MemoryBlobStore()
+    keep_all(blobs, left, before)
+    plan = plan_of(left, before)
+    legal = {path: {state_of(left.get(path)), state_of(before.get(path))} for path in {*left, *before}}
+    wrong: list[str] = []
+    with quick_folder() as folder:
+        root = folder / "work"
+        for point in points:
+            build(root, left)
+            died = die_at(point, lambda: FileWorkspace(root).put_back(plan, blobs, mark=MARK), half=half)
+            shown = {path: state for path, state in read(root).items() if not is_temp(path.rpartition("/")[2])}
+            wrong += [f"{point}: {path} is {state}" for path, state in shown.items() if state not in legal[path]]
+            ends = FileWorkspace(root).put_back(plan, blobs, mark=MARK)
+            wrong += [f"{point}: {end}" for end in ends if end.outcome not in ("restored", "unchanged")]
+            wrong += [f"{point}: {path}" for path, _ in read(root).items() ^ states(before).items()]
+            if not died:
+                return point, wrong
+    return points.stop, wrong
+
+
+def test_killed_at_every_tenth_operation_and_done_again_one_tree_stands() -> None:
+    """Half a restore is worse than none: who does it again must get all of it, and never a half file meanwhile."""
+    most, wrong = sweep(range(1, 10_000, 10))
+
+    assert (wrong, most > 200) == ([], True)
+
+
+@pytest.mark.crash
+def test_killed_at_every_operation_and_done_again_one_tree_stands() -> None:
+    """The same at each of them."""
+    most, wrong = sweep(range(1, 10_000))
+
+    assert (wrong, most > 200) == ([], True)
+
+
+@pytest.mark.crash
+def test_killed_in_the_middle_of_a_write_nothing_half_has_a_name() -> None:
+    """A write is not atomic, the rename behind it is."""
+    _, wrong = sweep(range(1, 10_000), half=True)
+
+    assert wrong == []
+
+
+@pytest.mark.crash
+def test_where_names_cannot_be_exchanged_it_converges_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older kernels, network disks: for a moment nothing stands there, and that moment is made up for."""
+    monkeypatch.setattr(anchor, "_rename", without_exchange)
+    left, before = world()
+    blobs = MemoryBlobStore()
+    keep_all(blobs, left, before)
+    plan, wrong = plan_of(left, before), []
+    with quick_folder() as folder:
+        for point in itertools.count(1, 3):
+            build(folder / "work", left)
+            died = die_at(point, lambda: FileWorkspace(folder / "work").put_back(plan, blobs, mark=MARK))
+            FileWorkspace(folder / "work").put_back(plan, blobs, mark=MARK)
+            wrong += [f"{point}: {path}" for path, _ in read(folder / "work").items() ^ states(before).items()]
+            if not died:
+                break
+
+    assert wrong == []
+
+
+# Strangers.
+
+MINE = b"typed a moment ago"
+
+
+def edits(path: Path) -> None:
+    path.write_bytes(MINE)
+
+
+def saves(path: Path) -> None:
+    """As an editor does: another file takes the name."""
+    path.with_name("draft").write_bytes(MINE)
+    os.rename(path.with_name("draft"), path)
+
+
+STRANGERS: list[Callable[[Path], None]] = [edits, saves]
+CHANGES = [
+    (File(b"left"), File(b"before")), (File(b"left"), None), (None, File(b"before")), (Link("x"), File(b"before")),
+    (File(b"left"), Link("x")), (File(b"left"), Dir(0o755)), (File(b"left", 0o600), File(b"left", 0o644)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stranger", STRANGERS)
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("exchange", [True, False])
+def test_what_a_person_saves_between_any_two_operations_is_not_lost(
+    stranger: Callable[[Path], None], change: tuple[Thing | None, Thing | None], exchange: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Between the look and the deed somebody saves: afterwards the bytes are there, at the path or said beside it."""
+    left, before = change
+    if not exchange:
+        monkeypatch.setattr(anchor, "_rename", without_exchange)
+    blobs, lost = MemoryBlobStore(), []
+    keep_all(blobs, *({"a": thing} for thing in change if thing is not None))
+    plan = [PutBack("a", state_of(left), state_of(before))]
+    with quick_folder() as folder:
+        path = folder / "work" / "a"
+        for point in itertools.count(1):
+            build(folder / "work", {} if left is None else {"a": left})
+            struck, end = struck_at(point, path, stranger, plan, blobs)
+            if struck is None:
+                break
+            kept = [place.name for place in path.parent.iterdir() if place.is_file() and place.read_bytes() == MINE]
+            if struck and not any(name == "a" or name in end.why for name in kept):
+                lost.append((point, end, sorted(os.listdir(path.parent))))
+
+    assert lost == []
+
+
+def struck_at(
+    point: int, path: Path, stranger: Callable[[Path], None], plan: list[PutBack], blobs: MemoryBlobStore
+) -> tuple[bool | None, PutBackEnd]:
+    """Put back while a stranger saves before the n-th operation: could they (None: there are not so many), the end."""
+    struck: list[bool] = []
+
+    def strike() -> None:
+        counter.remove()
+        try:
+            # A link is what a person replaces, not what it leads to.
+            if path.is_symlink():
+                path.unlink()
+            stranger(path)
+            struck.append(True)
+        except (IsADirectoryError, PermissionError):
+            struck.append(False)
+
+    counter = Counter(point, strike)
+    counter.install()
+    try:
+        end = FileWorkspace(path.parent).put_back(plan, blobs, mark=MARK)[0]
+    finally:
+        counter.remove()
+    return (struck[0] if struck else None), end
+
+
+def test_a_death_while_a_strangers_content_was_taken_out_is_made_up_for(tmp_path: Path) -> None:
+    """It stood under our own name beside the path: the next try must not take it for a leftover of ours."""
+    build(tmp_path / "work", {"a": File(b"left")})
+    blobs = MemoryBlobStore()
+    keep_all(blobs, {"a": File(b"before")})
+    plan = [PutBack("a", state_of(File(b"left")), state_of(File(b"before")))]
+    exchange = anchor.Folder.exchange
+
+    def edited_and_killed(folder: anchor.Folder, name: str, other: str) -> bool:
+        (tmp_path / "work/a").write_bytes(MINE)
+        exchange(folder, name, other)
+        os._exit(9)
+
+    if not (child := os.fork()):
+        anchor.Folder.exchange = edited_and_killed  # type: ignore[method-assign,assignment]  # the child dies of it
+        FileWorkspace(tmp_path / "work").put_back(plan, blobs, mark=MARK)
+    os.waitpid(child, 0)
+    between = (tmp_path / "work/a").read_bytes()
+
+    end = FileWorkspace(tmp_path / "work").put_back(plan, blobs, mark=MARK)[0]
+
+    assert (between, end.outcome, read(tmp_path / "work")) == (b"before", "conflict", states({"a": File(MINE)}))
+
+
+def test_the_content_of_a_file_is_never_readable_by_more_people_than_the_file(tmp_path: Path) -> None:
+    """A 0600 file must not be 0644 for a moment (C62): its mode stands before its first byte."""
+    left, secret = {"a": File(b"left", 0o600)}, {"a": File(b"secret", 0o600)}
+    blobs = MemoryBlobStore()
+    keep_all(blobs, secret)
+    modes: set[int] = set()
+
+    def look() -> None:
+        for place in (tmp_path / "work").iterdir():
+            if place.read_bytes() in (b"secret", b"sec"):
+                modes.add(place.stat().st_mode & 0o777)
+
+    for point in range(1, 40):
+        build(tmp_path / "work", left)
+        counter = Counter(point, look, half=True)
+        counter.install()
+        FileWorkspace(tmp_path / "work").put_back(plan_of(left, secret), blobs, mark=MARK)
+        counter.remove()
+
+    assert modes == {0o600}
+
+
+def test_a_pipe_in_the_place_is_left_alone_and_makes_nobody_wait(tmp_path: Path) -> None:
+    """Opening it would wait for a writer for ever."""
+    (tmp_path / "work").mkdir()
+    os.mkfifo(tmp_path / "work/a")
+    blobs = MemoryBlobStore()
+    keep_all(blobs, {"a": File(b"x")})
+
+    end = FileWorkspace(tmp_path / "work").put_back([PutBack("a", ABSENT, state_of(File(b"x")))], blobs, mark=MARK)[0]
+
+    assert (end.outcome, end.code) == ("conflict", "not_a_file")

@@ -1,6 +1,9 @@
 """Blobs as files: one name, one content, checked whenever it is read."""
 
 import hashlib
+import itertools
+import os
+import shutil
 import sys
 import tracemalloc
 from collections.abc import Iterator
@@ -10,6 +13,9 @@ import pytest
 
 from clew.errors import Corrupt, Refused, Storage
 from clew.stores.blobs import FileBlobStore
+from clew.stores.workspace import FileWorkspace
+from tests.stores.dying import die_at, quick_folder
+from tests.stores.plots import File, Tree, build
 
 DIGEST = hashlib.sha256(b"answer").hexdigest()
 
@@ -186,3 +192,28 @@ def test_text_is_stored_in_fewer_bytes_and_comes_back(blobs: FileBlobStore, tmp_
 
     stored = (tmp_path / "blobs" / digest[:2] / digest).stat().st_size
     assert (blobs.get(digest) == data, blobs.has(digest), stored < len(data) / 3) == (True, True, True)
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("paths", [["text"], ["text", "noise", "long"]])
+def test_killed_at_any_operation_of_keeping_no_name_lies(paths: list[str], half: bool) -> None:
+    """What stands under a digest is that content, and the next try keeps all of it."""
+    tree: Tree = {"text": File(b"line\n" * 5000), "noise": File(os.urandom(5000)), "long": File(os.urandom(5 << 20))}
+    wrong = []
+    with quick_folder() as folder:
+        build(folder / "work", tree)
+        workspace = FileWorkspace(folder / "work")
+        for point in itertools.count(1):
+            home = folder / f"home{point}"
+            home.mkdir()
+            died = die_at(point, lambda home=home: workspace.stand(paths, keep=FileBlobStore(home)), half=half)
+            store = FileBlobStore(home)
+            wrong += [f"{point}: {digest}" for digest in store.digests() if not store.has(digest)]
+            found = workspace.stand(paths, keep=store)
+            kept = {path: FileBlobStore(home).get(found[path].sha256 or "") for path in paths}
+            wrong += [f"{point}: {path}" for path in paths if kept[path] != tree[path]]
+            shutil.rmtree(home)
+            if not died:
+                break
+
+    assert (wrong, point > 5) == ([], True)

@@ -17,6 +17,9 @@ CHANGING = (
 )  # fmt: skip
 
 
+LOOKING = ("stat", "lstat", "readlink", "listdir", "scandir")
+
+
 @contextmanager
 def quick_folder() -> Iterator[Path]:
     """A folder whose syncs cost nothing, where the machine has one: a sweep is about the order of deeds."""
@@ -26,26 +29,29 @@ def quick_folder() -> Iterator[Path]:
 
 
 class Counter:
-    """Calls `strike` before the n-th operation on files; with `half`, in the middle of it if it is a write."""
+    """Calls `strike` before the n-th operation on files; with `half`, in the middle of it if it is a write.
 
-    def __init__(self, at: int, strike: Callable[[], object], *, half: bool = False) -> None:
+    With `looks`, what only looks is an operation too.
+    """
+
+    def __init__(self, at: int, strike: Callable[[], object], *, half: bool = False, looks: bool = False) -> None:
         self.at = at
         self.count = 0
         self._strike = strike
         self._half = half
-        self._real: dict[str, Any] = {name: getattr(os, name) for name in CHANGING}
+        self._real: dict[str, Any] = {name: getattr(os, name) for name in (*CHANGING, *(LOOKING if looks else ()))}
         self._rename = anchor._rename
 
     def install(self) -> None:
         """From now on every operation is counted."""
-        for name in CHANGING:
+        for name in self._real:
             setattr(os, name, self._counting(name))
         anchor._rename = self._counted(self._rename)
 
     def remove(self) -> None:
         """As before."""
-        for name in CHANGING:
-            setattr(os, name, self._real[name])
+        for name, real in self._real.items():
+            setattr(os, name, real)
         anchor._rename = self._rename
 
     def _counting(self, name: str) -> Callable[..., Any]:

@@ -56,6 +56,9 @@ def state_of(thing: Thing | None) -> PathState:
 def build(root: Path, tree: Tree) -> None:
     """Make the folder be exactly this tree."""
     if root.exists():
+        # An ordinary user cannot empty a folder that is closed to its owner.
+        for place in (place for place in root.rglob("*") if place.is_dir() and not place.is_symlink()):
+            place.chmod(0o755)
         shutil.rmtree(root)
     root.mkdir()
     for path in sorted(tree, key=lambda path: path.split("/")):
@@ -92,6 +95,12 @@ def read(root: Path) -> dict[str, PathState]:
 def states(tree: Tree) -> dict[str, PathState]:
     """The same of a tree."""
     return {path: state_of(thing) for path, thing in tree.items()}
+
+
+def is_closed(tree: Tree) -> bool:
+    """Is something in a folder that this user may not change?"""
+    shut = [path for path, thing in tree.items() if isinstance(thing, Dir) and not int(thing) & 0o200]
+    return os.geteuid() != 0 and any(path.startswith(f"{folder}/") for folder in shut for path in tree)
 
 
 def plan_of(now: Tree, wanted: Tree, paths: Iterable[str] | None = None) -> list[PutBack]:

@@ -217,3 +217,19 @@ def test_killed_at_any_operation_of_keeping_no_name_lies(paths: list[str], half:
                 break
 
     assert (wrong, point > 5) == ([], True)
+
+
+def test_what_another_process_named_is_durable_before_it_is_promised(blobs: FileBlobStore, tmp_path: Path) -> None:
+    """It may have died before it synced the name: a power cut would take the content that we built on."""
+    FileBlobStore(tmp_path).put(b"answer")
+    syncs = []
+
+    def sync(fd: int) -> None:
+        syncs.append(os.readlink(f"/proc/self/fd/{fd}"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", sync)
+        blobs.put(b"answer")
+        blobs.put(b"answer")
+
+    assert syncs == [str(tmp_path / "blobs" / DIGEST[:2])]

@@ -1,7 +1,9 @@
 """A look over a whole workspace: all of it, or said not to be."""
 
+import itertools
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,7 @@ from clew.stores.base import CoverLimits
 from clew.stores.blobs import FileBlobStore
 from clew.stores.memory import MemoryBlobStore
 from clew.stores.workspace import FileWorkspace
+from tests.stores.dying import Counter
 from tests.stores.plots import Dir, File, Link, Tree, build, read, states, trees
 
 
@@ -28,14 +31,15 @@ def covered(work: Path, **asked: object) -> Cover:
 
 @settings(max_examples=50, deadline=None)
 @given(trees())
-def test_every_path_of_a_workspace_is_seen_as_it_stands(tmp_path_factory: pytest.TempPathFactory, tree: dict) -> None:
+def test_every_path_of_a_workspace_is_seen_as_it_stands(tree: dict) -> None:
     """What a shell may change must be known before."""
-    work = tmp_path_factory.mktemp("w") / "work"
-    build(work, tree)
+    with TemporaryDirectory() as folder:
+        work = Path(folder) / "work"
+        build(work, tree)
 
-    found = covered(work)
+        found = covered(work)
 
-    assert found == Cover(read(work))
+        assert found == Cover(read(work))
 
 
 def test_the_contents_are_kept_in_one_pack(work: Path, tmp_path: Path) -> None:
@@ -159,3 +163,34 @@ def test_a_look_does_not_change_what_it_looks_at(work: Path) -> None:
 
     assert {path: (path.lstat().st_mtime_ns, path.lstat().st_ctime_ns) for path in (work, *work.rglob("*"))} == before
     assert states({"a": File(b"x")})["a"] == PathState("file", read(work)["a"].sha256, 1, 0o644)
+
+
+def test_a_folder_that_is_exchanged_for_a_link_between_any_two_calls_is_not_looked_through(
+    work: Path, tmp_path: Path
+) -> None:
+    """What lies outside must neither be kept nor be said to be the workspace's."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_bytes(b"outside")
+    secret, wrong = states({"x": File(b"outside")})["x"], []
+
+    for point in itertools.count(1):
+        build(work, {"dir": Dir(0o755), "dir/secret": File(b"inside"), "dir/a": File(b"a")})
+        struck: list[int] = []
+
+        def strike(struck: list[int] = struck) -> None:
+            struck.append(1)
+            (work / "dir").rename(work / "moved")
+            (work / "dir").symlink_to("../outside")
+
+        counter = Counter(point, strike, looks=True)
+        counter.install()
+        try:
+            found = FileWorkspace(work).cover(keep=MemoryBlobStore())
+        finally:
+            counter.remove()
+        if not struck:
+            break
+        if secret in found.manifest.values():
+            wrong.append(point)
+
+    assert (wrong, point > 3) == ([], True)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from clew.errors import ClewError, NotFound, Refused
+from clew.stores.memory import MemoryBlobStore
 from clew.stores.workspace import FileWorkspace
 from tests.stores.dying import Counter
-from tests.stores.plots import Dir, File, Link, Tree, build, read, states
+from tests.stores.plots import MARK, Dir, File, Link, Tree, build, keep_all, plan_of, read, states
 
 
 @pytest.fixture
@@ -95,7 +96,20 @@ DEEDS: list[Callable[[FileWorkspace], object]] = [
     lambda workspace: workspace.delete("dir/x"),
     lambda workspace: workspace.move("dir/x", "y"),
     lambda workspace: workspace.move("a", "dir/y"),
+    lambda workspace: put_back(workspace, {"dir/x": File(b"inside")}, {"dir/x": File(b"before", 0o600)}),
+    lambda workspace: put_back(workspace, {"dir/x": File(b"inside")}, {}),
+    lambda workspace: put_back(workspace, {"dir/x": File(b"inside")}, {"dir/x": Link("y")}),
+    lambda workspace: put_back(workspace, {"dir/x": File(b"inside")}, {"dir/x": File(b"inside", 0o777)}),
+    lambda workspace: put_back(workspace, {}, {"dir/new/y": File(b"y")}),
+    lambda workspace: put_back(workspace, {"dir": Dir(0o755)}, {"dir": Dir(0o700)}),
+    lambda workspace: put_back(workspace, {"dir/x": File(b"inside"), "dir": Dir(0o755)}, {"dir": File(b"x")}),
 ]
+
+
+def put_back(workspace: FileWorkspace, left: Tree, before: Tree) -> None:
+    blobs = MemoryBlobStore()
+    keep_all(blobs, before)
+    workspace.put_back(plan_of(left, before), blobs, mark=MARK)
 
 
 @pytest.mark.parametrize("deed", DEEDS)
@@ -106,7 +120,7 @@ def test_a_folder_that_is_exchanged_for_a_link_between_any_two_calls_leads_nothi
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "x").write_bytes(b"theirs")
-    touched = []
+    theirs, touched = _seen(outside), []
 
     for point in itertools.count(1):
         build(work, {"dir": Dir(0o755), "dir/x": File(b"inside"), "a": File(b"a")})
@@ -117,7 +131,7 @@ def test_a_folder_that_is_exchanged_for_a_link_between_any_two_calls_leads_nothi
             (work / "dir").rename(work / "moved")
             (work / "dir").symlink_to("../outside")
 
-        counter = Counter(point, strike)
+        counter = Counter(point, strike, looks=True)
         counter.install()
         try:
             deed(FileWorkspace(work))
@@ -127,7 +141,15 @@ def test_a_folder_that_is_exchanged_for_a_link_between_any_two_calls_leads_nothi
             counter.remove()
         if not struck:
             break
-        if os.listdir(outside) != ["x"] or (outside / "x").read_bytes() != b"theirs":
+        if _seen(outside) != theirs:
             touched.append(point)
 
     assert (touched, point > 3) == ([], True)
+
+
+def _seen(folder: Path) -> list[tuple[object, ...]]:
+    """Everything of a folder that a deed could touch."""
+    places = (folder, *sorted(folder.iterdir()))
+    return [
+        (place.name, place.lstat().st_mode, place.lstat().st_mtime_ns, place.lstat().st_ctime_ns) for place in places
+    ]

@@ -132,7 +132,7 @@ def test_a_folder_that_is_exchanged_for_a_link_between_any_two_calls_shows_nothi
             (work / "dir").rename(work / "moved")
             (work / "dir").symlink_to("../outside")
 
-        counter = Counter(point, strike)
+        counter = Counter(point, strike, looks=True)
         counter.install()
         try:
             found = FileWorkspace(work).stand([path])[path]

@@ -1,5 +1,6 @@
 """One path that is put back, against deaths at every operation and strangers between any two of them."""
 
+import errno
 import itertools
 import os
 from collections.abc import Callable
@@ -20,7 +21,7 @@ _KINDS: dict[str, Thing | None] = {
     "none": None, "file": File(b"old\r\n" * 3000, 0o600), "link": Link("elsewhere"), "dir": Dir(0o755),
 }  # fmt: skip
 _NEW: dict[str, Thing | None] = {
-    "none": None, "file": File(b"new" * 5000, 0o755), "link": Link("../out"), "dir": Dir(0o555),
+    "none": None, "file": File(b"new" * 5000, 0o755), "link": Link("../out"), "dir": Dir(0o700),
 }  # fmt: skip
 
 
@@ -128,7 +129,8 @@ def saves(path: Path) -> None:
 STRANGERS: list[Callable[[Path], None]] = [edits, saves]
 CHANGES = [
     (File(b"left"), File(b"before")), (File(b"left"), None), (None, File(b"before")), (Link("x"), File(b"before")),
-    (File(b"left"), Link("x")), (File(b"left"), Dir(0o755)), (File(b"left", 0o600), File(b"left", 0o644)),
+    (File(b"left"), Link("x")), (File(b"left"), Dir(0o755)), (Dir(0o755), File(b"before")), (Dir(0o700), Dir(0o755)),
+    (None, Dir(0o555)), (Dir(0o755), None), (File(b"left", 0o600), File(b"left", 0o644)),
 ]  # fmt: skip
 
 
@@ -177,13 +179,49 @@ def struck_at(
         except (IsADirectoryError, PermissionError):
             struck.append(False)
 
-    counter = Counter(point, strike)
+    counter = Counter(point, strike, looks=True)
     counter.install()
     try:
         end = FileWorkspace(path.parent).put_back(plan, blobs, mark=MARK)[0]
     finally:
         counter.remove()
     return (struck[0] if struck else None), end
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EACCES])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_refusal_at_any_operation_is_said_and_made_up_for(
+    change: tuple[Thing | None, Thing | None], code: int
+) -> None:
+    """Never half of anything under the name, never an outcome that is not so, and the next try does it."""
+    left, before = change
+    blobs, wrong = MemoryBlobStore(), []
+    keep_all(blobs, *({"a": thing} for thing in change if thing is not None))
+    plan = [PutBack("a", state_of(left), state_of(before))]
+
+    def refuse() -> None:
+        raise OSError(code, os.strerror(code))
+
+    with quick_folder() as folder:
+        work = folder / "work"
+        for point in itertools.count(1):
+            build(work, {} if left is None else {"a": left})
+            counter = Counter(point, refuse)
+            counter.install()
+            try:
+                (end,) = FileWorkspace(work).put_back(plan, blobs, mark=MARK)
+            finally:
+                counter.remove()
+            now = read(work).get("a", ABSENT)
+            open_yet = Dir(int(before) | 0o700) if isinstance(before, Dir) else before
+            legal = {"restored": [before], "failed": [left], "unknown": [left, before, open_yet]}.get(end.outcome, [])
+            wrong += [(point, end, now)] if now not in map(state_of, legal) else []
+            FileWorkspace(work).put_back(plan, blobs, mark=MARK)
+            wrong += [(point, "again")] if read(work) != states({} if before is None else {"a": before}) else []
+            if counter.count < point:
+                break
+
+    assert (wrong, point > 3) == ([], True)
 
 
 def test_a_death_while_a_strangers_content_was_taken_out_is_made_up_for(tmp_path: Path) -> None:

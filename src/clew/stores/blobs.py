@@ -38,6 +38,7 @@ class FileBlobStore:
         self._packs: dict[str, PackFile | None] = {}
         self._listed: tuple[int, ...] = ()
         self._whole: dict[str, tuple[object, ...]] = {}
+        self._settled = set[Path]()
 
     def put(self, data: bytes) -> str:
         """Keep bytes durably. Bytes that are there already are read and compared, not believed.
@@ -46,10 +47,11 @@ class FileBlobStore:
             Storage: they cannot be kept; nothing half-written is left.
         """
         digest = hashlib.sha256(data).hexdigest()
-        if not self.has(digest):
+        if not self._is_kept(digest):
             path = self._path(digest)
             self._folder(path.parent.name)
             files.publish(path, b"".join(squeezed.framed((data,), data, fast=len(data) > _HELD)))
+            self._settled.add(path)
         return digest
 
     def keep(self, pieces: Iterable[bytes]) -> Kept:
@@ -63,17 +65,18 @@ class FileBlobStore:
             for piece in squeezed.framed(counting, head, fast=True):
                 draft.write(piece)
             kept = counting.kept()
-            if not self.has(kept.sha256):
+            if not self._is_kept(kept.sha256):
                 path = self._path(kept.sha256)
                 self._folder(path.parent.name)
                 draft.publish(path)
+                self._settled.add(path)
         return kept
 
     @contextmanager
     def pack(self) -> Iterator[BlobPack]:
         """A block in which many blobs are taken; all are durable at its end, by one sync, or none is kept."""
         known = self.digests()
-        writer = PackWriter(self._folder(FOLDER), lambda digest: digest in known and self.has(digest))
+        writer = PackWriter(self._folder(FOLDER), lambda digest: digest in known and self._is_kept(digest))
         try:
             yield writer
             if len(writer):
@@ -125,6 +128,16 @@ class FileBlobStore:
         for pack in self._known_packs().values():
             found.update(place.digest.hex() for place in (pack.places() if pack else ()))
         return frozenset(found)
+
+    def _is_kept(self, sha256: str) -> bool:
+        """Are the bytes there, whole and durable? Another process may have named them and not have synced the name."""
+        if not self.has(sha256):
+            return False
+        path, _ = self._find(sha256)
+        if path not in self._settled:
+            files.sync_folder(path.parent)
+            self._settled.add(path)
+        return True
 
     # Where they lie.
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
 from clew.core.checkpoint import ABSENT, PathState
 from clew.disk.failures import failure
 from clew.errors import ClewError
@@ -18,10 +20,14 @@ def put_back(ground: Ground, plan: Sequence[PutBack], blobs: BlobStore, mark: st
     """Let paths stand as they did; one end for each, in the order of the plan (`stores.base.Workspace.put_back`)."""
     ends: dict[str, PutBackEnd] = {}
     for step in ordered(plan):
-        end = _one(ground, step, blobs, mark)
-        # A folder comes a second time for its mode; that it was made before is what became of it.
-        made = step.path in ends and ends[step.path].outcome == "restored" and end.outcome == "unchanged"
-        ends[step.path] = ends[step.path] if made else end
+        first = ends.get(step.path)
+        if first is None:
+            ends[step.path] = _one(ground, step, blobs, mark)
+        elif first.outcome == "restored":
+            # A folder comes a second time for its mode; without it, it stands as nobody said.
+            end = _one(ground, step, blobs, mark)
+            if end.outcome not in ("restored", "unchanged"):
+                ends[step.path] = msgspec.structs.replace(end, outcome="unknown")
     return [ends[step.path] for step in plan]
 
 

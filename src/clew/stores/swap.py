@@ -146,20 +146,21 @@ class Swap:
         wanted = self._step.wanted
         mode = wanted.mode or 0
         if wanted.kind == "folder":
+            self.began = True
             self._folder.set_folder_mode(self._name, mode)
             self._forget_half()
         else:
             fd = self._folder.open(self._name)
             try:
-                anchor.set_mode(fd, mode)
                 self.began = True
+                anchor.set_mode(fd, mode)
                 os.fsync(fd)
-                self.began = False
             finally:
                 os.close(fd)
         now = self._state(self._name)
         if now != wanted:
             raise self._conflict(now, "somebody changed it meanwhile")
+        self.began = False
 
     def _take_away(self) -> None:
         if self._step.found.kind == "folder":

@@ -187,7 +187,8 @@ class Workspace(Protocol):
         and done again under the same mark, it converges. Hand in every path, also one that another look found
         changed: what an earlier death left beside a path is settled here, whatever becomes of the path. What goes is
         removed first, the deepest first; what comes is made then, the outermost first. A folder that is not empty
-        stays. A path that stands as wanted is not touched, so its times stay. Nothing is done through a link.
+        stays. A path that stands as wanted is not touched, so its times stay. Nothing is done through a link. What is
+        in a folder that is closed to this user fails (`storage_denied`): no folder is opened for it.
 
         Args:
             plan: Each path once.

@@ -1,10 +1,8 @@
 """Publishing whole files, folders, and reading without a trace."""
 
 import os
-import sys
 import threading
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
@@ -306,43 +304,6 @@ def test_threads_that_publish_do_not_meet_in_a_temp_file(tmp_path: Path) -> None
         thread.join()
 
     assert (len(set((tmp_path / "x").read_bytes())), os.listdir(tmp_path)) == (1, ["x"])
-
-
-def test_a_users_file_keeps_its_mode_and_a_new_one_gets_the_umasks(tmp_path: Path) -> None:
-    """A script that is rewritten must still run, and a receipt be readable by whoever reads the others."""
-    for name, mode in (("script", 0o775), ("secret", 0o600)):
-        (tmp_path / name).write_bytes(b"old")
-        (tmp_path / name).chmod(mode)
-    before = os.umask(0o026)
-    try:
-        for name in ("script", "secret", "new"):
-            files.republish(tmp_path / name, b"new")
-    finally:
-        os.umask(before)
-
-    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
-
-    assert modes == {"script": 0o775, "secret": 0o600, "new": 0o640}
-
-
-def test_a_secret_is_not_open_to_others_while_it_is_written(tmp_path: Path) -> None:
-    """Whoever opens the temp file meanwhile keeps it open."""
-    (tmp_path / "secret").write_bytes(b"old")
-    (tmp_path / "secret").chmod(0o600)
-    modes = set[int]()
-
-    def look(_: FrameType, event: str, called: object) -> None:
-        if event == "c_call" and called is os.fsync:
-            modes.update(path.stat().st_mode & 0o777 for path in tmp_path.iterdir())
-
-    before = sys.getprofile()
-    sys.setprofile(look)
-    try:
-        files.republish(tmp_path / "secret", b"new")
-    finally:
-        sys.setprofile(before)
-
-    assert modes == {0o600}
 
 
 def test_the_longest_name_can_be_published(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from clew.disk import tree
 from clew.disk.tree import walk
 from clew.errors import Storage
-from tests.disk.living import calls_of
 
 
 def test_every_link_on_the_way_is_followed(tmp_path: Path) -> None:
@@ -67,38 +66,6 @@ def test_a_folder_that_cannot_be_listed_is_said(tmp_path: Path) -> None:
     """An unread folder is not an empty one."""
     with pytest.raises(Storage):
         tree.entries(tmp_path / "nothing")
-
-
-def test_new_folders_are_synced_into_their_parents(tmp_path: Path) -> None:
-    """Otherwise the file that is written below them vanishes with them."""
-
-    def make() -> None:
-        with tree.new_folders(tmp_path / "a" / "b"):
-            pass
-
-    calls = calls_of(make)
-
-    assert calls == ["mkdir", "fsync", "mkdir", "fsync"]
-
-
-def test_folders_made_for_nothing_go_again(tmp_path: Path) -> None:
-    """A deed that failed leaves the tree as it was; folders that stood before stay."""
-    (tmp_path / "old").mkdir()
-
-    with pytest.raises(RuntimeError), tree.new_folders(tmp_path / "old" / "new" / "newer"):
-        raise RuntimeError
-
-    assert os.listdir(tmp_path / "old") == []
-
-
-def test_a_folder_below_a_file_cannot_be_made(tmp_path: Path) -> None:
-    """The machine's refusal arrives as one of ours."""
-    (tmp_path / "file").touch()
-
-    with pytest.raises(Storage), tree.new_folders(tmp_path / "file" / "below"):
-        pass
-
-    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_a_walk_meets_everything_and_follows_no_link(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tracemalloc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -206,8 +207,8 @@ def test_killed_at_any_operation_of_keeping_no_name_lies(paths: list[str], half:
         for point in itertools.count(1):
             home = folder / f"home{point}"
             home.mkdir()
-            died = die_at(point, lambda home=home: workspace.stand(paths, keep=FileBlobStore(home)), half=half)
             store = FileBlobStore(home)
+            died = die_at(point, partial(workspace.stand, paths, keep=store), half=half)
             wrong += [f"{point}: {digest}" for digest in store.digests() if not store.has(digest)]
             found = workspace.stand(paths, keep=store)
             kept = {path: FileBlobStore(home).get(found[path].sha256 or "") for path in paths}

@@ -6,17 +6,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from clew.core.checkpoint import PathState
-from clew.core.cover import Cover, NotCovered
+from clew.core.cover import Cover, NotCovered, touched
 from clew.errors import Storage
-from clew.stores.base import CoverLimits
+from clew.stores.base import CoverLimits, PutBack
 from clew.stores.blobs import FileBlobStore
 from clew.stores.memory import MemoryBlobStore
 from clew.stores.workspace import FileWorkspace
 from tests.stores.dying import Counter
-from tests.stores.plots import Dir, File, Link, Tree, build, read, states, trees
+from tests.stores.plots import MARK, Dir, File, Link, Tree, build, is_closed, read, states, trees
 
 
 @pytest.fixture
@@ -169,12 +169,19 @@ def test_a_folder_that_is_exchanged_for_a_link_between_any_two_calls_is_not_look
     work: Path, tmp_path: Path
 ) -> None:
     """What lies outside must neither be kept nor be said to be the workspace's."""
-    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "sub").mkdir(parents=True)
     (tmp_path / "outside" / "secret").write_bytes(b"outside")
+    (tmp_path / "outside" / "sub" / "secret").write_bytes(b"outside")
     secret, wrong = states({"x": File(b"outside")})["x"], []
 
     for point in itertools.count(1):
-        build(work, {"dir": Dir(0o755), "dir/secret": File(b"inside"), "dir/a": File(b"a")})
+        inside: Tree = {
+            "dir/sub": Dir(0o755),
+            "dir/sub/secret": File(b"i"),
+            "dir/secret": File(b"i"),
+            "dir/a": File(b"a"),
+        }
+        build(work, {"dir": Dir(0o755), **inside})
         struck: list[int] = []
 
         def strike(struck: list[int] = struck) -> None:
@@ -194,3 +201,29 @@ def test_a_folder_that_is_exchanged_for_a_link_between_any_two_calls_is_not_look
             wrong.append(point)
 
     assert (wrong, point > 3) == ([], True)
+
+
+@settings(max_examples=80, deadline=None)
+@given(trees(), trees(), trees())
+def test_all_that_a_command_did_is_undone_and_what_was_done_since_stays(before: dict, left: dict, since: dict) -> None:
+    """Two looks and their difference are all that is known of a shell command, and they are enough."""
+    assume(not is_closed({**before, **left}))
+    with TemporaryDirectory() as folder:
+        work, home = Path(folder) / "work", Path(folder) / "home"
+        home.mkdir()
+        workspace, blobs = FileWorkspace(work, home=home), FileBlobStore(home)
+        build(work, before)
+        first = workspace.cover(keep=blobs)
+        build(work, left)
+        done = touched(first, workspace.cover(keep=blobs))
+        mine = {f"since-{name}": thing for name, thing in since.items() if "/" not in name}
+        for name, thing in mine.items():
+            if isinstance(thing, File):
+                (work / name).write_bytes(thing)
+                (work / name).chmod(thing.mode)
+        kept = {name: thing for name, thing in mine.items() if isinstance(thing, File)}
+        plan = [PutBack(path, done.after[path], done.paths[path]) for path in done.paths]
+
+        ends = workspace.put_back(plan, blobs, mark=MARK)
+
+        assert (read(work), {end.outcome for end in ends} - {"restored"}) == (states({**before, **kept}), set())

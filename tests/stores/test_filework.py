@@ -91,6 +91,7 @@ def test_nothing_is_moved_out_or_in(work: Path, tmp_path: Path, path: str, to: s
 
 
 DEEDS: list[Callable[[FileWorkspace], object]] = [
+    lambda workspace: workspace.read("dir/x", 100),
     lambda workspace: workspace.write("dir/x", b"written"),
     lambda workspace: workspace.write("dir/new/x", b"written"),
     lambda workspace: workspace.delete("dir/x"),
@@ -153,3 +154,59 @@ def _seen(folder: Path) -> list[tuple[object, ...]]:
     return [
         (place.name, place.lstat().st_mode, place.lstat().st_mtime_ns, place.lstat().st_ctime_ns) for place in places
     ]
+
+
+def test_a_users_file_keeps_its_mode_and_a_new_one_gets_the_umasks(work: Path) -> None:
+    """A script that is rewritten must still run, and a receipt be readable by whoever reads the others."""
+    build(work, {"script": File(b"old", 0o775), "secret": File(b"old", 0o600)})
+    before = os.umask(0o026)
+    try:
+        for name in ("script", "secret", "new"):
+            FileWorkspace(work).write(name, b"new")
+    finally:
+        os.umask(before)
+
+    modes = {path.name: path.stat().st_mode & 0o777 for path in work.iterdir()}
+
+    assert modes == {"script": 0o775, "secret": 0o600, "new": 0o640}
+
+
+def test_a_secret_is_not_open_to_others_while_it_is_written(work: Path) -> None:
+    """Whoever opens the temp file meanwhile keeps it open."""
+    modes: set[int] = set()
+
+    def look() -> None:
+        modes.update(path.stat().st_mode & 0o777 for path in work.iterdir())
+
+    for point in range(1, 20):
+        build(work, {"secret": File(b"old", 0o600)})
+        counter = Counter(point, look, half=True)
+        counter.install()
+        FileWorkspace(work).write("secret", b"new")
+        counter.remove()
+
+    assert modes == {0o600}
+
+
+def test_folders_that_were_made_for_nothing_go_again(work: Path) -> None:
+    """A deed that failed leaves the tree as it was; folders that stood before stay."""
+    build(work, {"old": Dir(0o755)})
+
+    with pytest.raises(ClewError):
+        FileWorkspace(work).move("none", "old/new/newer/x")
+    with pytest.raises(ClewError):
+        FileWorkspace(work).write("old/new/newer/" + "x" * 250 + "/" + "y" * 300, b"")
+
+    assert sorted(read(work)) == ["old"]
+
+
+def test_folders_on_the_way_are_synced_into_their_parents(work: Path) -> None:
+    """Otherwise the file that is written below them vanishes with them."""
+    build(work, {})
+    syncs: list[str] = []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda fd: syncs.append(os.readlink(f"/proc/self/fd/{fd}")))
+        FileWorkspace(work).write("a/b/x", b"new")
+
+    assert [sync for sync in syncs if not sync.endswith(".tmp")] == [str(work), str(work / "a"), str(work / "a/b")]

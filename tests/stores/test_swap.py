@@ -195,7 +195,8 @@ def test_a_refusal_at_any_operation_is_said_and_made_up_for(
 ) -> None:
     """Never half of anything under the name, never an outcome that is not so, and the next try does it."""
     left, before = change
-    blobs, wrong = MemoryBlobStore(), []
+    blobs = MemoryBlobStore()
+    wrong: list[object] = []
     keep_all(blobs, *({"a": thing} for thing in change if thing is not None))
     plan = [PutBack("a", state_of(left), state_of(before))]
 

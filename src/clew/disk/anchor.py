@@ -208,10 +208,10 @@ def give_to(fd: int, owner: int, group: int) -> bool:
     return False
 
 
-def pieces_of(fd: int) -> Iterator[bytes]:
-    """The bytes of an open file from its beginning to where it ends, in pieces of 1 MiB."""
+def pieces_of(fd: int, limit: int = 1 << 62) -> Iterator[bytes]:
+    """The bytes of an open file from its beginning to where it ends, at most so many, in pieces of 1 MiB."""
     start = 0
-    while piece := pread(fd, PIECE, start):
+    while start < limit and (piece := pread(fd, min(PIECE, limit - start), start)):
         yield piece
         start += len(piece)
 

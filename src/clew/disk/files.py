@@ -63,26 +63,8 @@ def publish_new(path: Path, data: Content) -> bool:
     return True
 
 
-def republish(path: Path, data: bytes, *, mark: str = "") -> None:
-    """As `publish`, for a user's own file: it keeps its mode; a new one gets what the user's umask leaves.
-
-    `mark` names the one writer that may be at work on it: the temp file that an earlier death of it left is used up.
-
-    Raises:
-        Storage: as `publish`.
-    """
-    kept = mode_of(path)
-
-    def name(temp: Path, path: Path) -> None:
-        if kept is not None:
-            os.chmod(temp, kept)
-        replace(temp, path)
-
-    _publish(path, data, name, 0o666 if kept is None else kept, mark)
-
-
-def _publish(path: Path, data: Content, name: Callable[[Path, Path], None], mode: int = 0o600, mark: str = "") -> None:
-    temp, fd = exclusive(path, mode, mark)
+def _publish(path: Path, data: Content, name: Callable[[Path, Path], None]) -> None:
+    temp, fd = exclusive(path)
     try:
         fill(fd, data if isinstance(data, bytes) else data(fd), path)
         closing, fd = fd, -1

@@ -1,17 +1,15 @@
 """Folders that belong to a user: where a path really leads, what stands there, what lies in a folder, new folders."""
 
-import contextlib
 import errno
 import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from clew.disk.failures import failure
-from clew.disk.files import is_link, sync_folder
+from clew.disk.files import is_link
 
 Kind = Literal["file", "folder", "link", "other"]
 
@@ -102,37 +100,6 @@ def _entry(path: Path) -> Entry | None:
     except OSError:
         return None
     return Entry(path, "link" if is_link(path) else _kind(mode), mode)
-
-
-@contextmanager
-def new_folders(folder: Path) -> Iterator[None]:
-    """The folder and all above it are there, and stay through a power cut; those made go again if the block fails.
-
-    Raises:
-        Storage: when they cannot be made.
-    """
-    made: list[Path] = []
-    try:
-        made.extend(path for path in reversed((folder, *folder.parents)) if _make(path))
-        yield
-    except BaseException:
-        for path in reversed(made):
-            with contextlib.suppress(OSError):
-                path.rmdir()
-        raise
-
-
-def _make(path: Path) -> bool:
-    try:
-        if path.is_dir():
-            return False
-        path.mkdir()
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise failure(error, path, "make folder") from error
-    sync_folder(path.parent)
-    return True
 
 
 if sys.platform == "win32":

@@ -11,9 +11,27 @@ from clew.disk import anchor
 from clew.disk.anchor import Folder
 from clew.disk.failures import barrier_failed, failure
 from clew.errors import NotFound, Refused
+from clew.stores.base.workspace import FileBytes
 from clew.stores.ground import Ground, no_file
 
 _OWNER_MAY_WRITE = 0o200
+
+
+def read(ground: Ground, below: str, path: str, limit: int) -> FileBytes:
+    """At most `limit` bytes from the beginning of a file (`stores.base.Workspace.read`)."""
+    with _reached(ground, below) as (folder, name):
+        found = folder.look(name)
+        if found is None:
+            raise missing(path)
+        if not stat.S_ISREG(found.st_mode):
+            kind = "folder" if stat.S_ISDIR(found.st_mode) else "link or something else"
+            raise no_file(path, f"a {kind} stands there")
+        fd = folder.open(name)
+        try:
+            data = b"".join(anchor.pieces_of(fd, min(limit, os.fstat(fd).st_size)))
+            return FileBytes(data, max(os.fstat(fd).st_size, len(data)))
+        finally:
+            os.close(fd)
 
 
 def write(ground: Ground, path: str, data: bytes, mark: str) -> None:
@@ -72,6 +90,8 @@ def _reached(ground: Ground, path: str, *, make: bool = False) -> Iterator[tuple
     except FileNotFoundError:
         raise missing(path) from None
     except NotADirectoryError:
+        if not make:
+            raise missing(path) from None
         raise no_file(path, "on the way there is a link or something else that is no folder") from None
     except OSError as fault:
         if fault.errno == errno.ENAMETOOLONG:

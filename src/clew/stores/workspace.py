@@ -12,7 +12,7 @@ from clew.errors import Refused, Storage
 from clew.stores import filework
 from clew.stores.base import COVER_LIMITS, BlobStore, CoverLimits, FileBytes, Found, Listing, PutBack, PutBackEnd
 from clew.stores.covering import cover
-from clew.stores.ground import KEPT_OUT, Ground, counted, no_file, outside
+from clew.stores.ground import KEPT_OUT, Ground, counted, outside
 from clew.stores.putback import put_back
 
 
@@ -52,12 +52,7 @@ class FileWorkspace:
         Raises:
             Refused: `outside_workspace`, `not_a_file`. NotFound: `file_missing`. Storage.
         """
-        place = self._place(path)
-        if _file_at(place, path):
-            size, data = files.size_of(place), files.read_bytes(place, limit)
-            if size is not None and data is not None:
-                return FileBytes(data, max(size, len(data)))
-        raise filework.missing(path)
+        return filework.read(self._ground(), self._below(path, self._place(path)), path, limit)
 
     def listing(self, pattern: str, limit: int) -> Listing:
         """At most `limit` files that match, folder by folder, in each by the code points of the names.
@@ -239,21 +234,6 @@ class FileWorkspace:
             return tree.kind_of(self._place(path)) == "file"
         except (Refused, Storage):
             return False
-
-
-def _file_at(place: Path, path: str) -> bool:
-    """Is a file there (True) or nothing (False)?
-
-    Raises:
-        Refused: `not_a_file` when something else is, or the machine does not take the name.
-    """
-    try:
-        kind = tree.kind_of(place)
-    except Storage as fault:
-        raise no_file(path, str(fault.facts.get("errno", fault.message))) from None
-    if kind in ("file", None):
-        return kind == "file"
-    raise no_file(path, f"a {kind} stands there")
 
 
 def _is_text(name: str) -> bool:

@@ -31,6 +31,7 @@ from clew.errors import (
 )
 from clew.loop import LoopController
 from clew.runtime.approvals import ApprovalRequest
+from clew.runtime.artifacts import Artifact
 from clew.runtime.extensions import Extension
 from clew.runtime.home import Home
 from clew.runtime.logs import LogContext
@@ -46,6 +47,7 @@ __all__ = [
     "Agent",
     "ApprovalRequest",
     "Approve",
+    "Artifact",
     "Ask",
     "Call",
     "CannotTell",

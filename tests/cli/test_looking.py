@@ -246,7 +246,7 @@ def test_a_missing_answer_is_damage_too(tmp_path: Path, typed: Typed) -> None:
     one, every = typed("verify", "long"), typed("verify")
 
     assert [12, 12] == [one.code, every.code]
-    assert one.out.startswith("DAMAGED  long-1  answers missing or damaged: ")
+    assert one.out.startswith("DAMAGED  long-1  contents missing or damaged: ")
 
 
 def test_what_a_sound_run_verifies_to_is_said_in_both_ways(home: clew.Home, typed: Typed) -> None:

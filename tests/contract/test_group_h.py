@@ -83,6 +83,7 @@ def test_the_last_account_tells_of_all_legs(way: str) -> None:
     pay = paying(scene, way)
 
     def script(run: Any) -> Any:
+        yield run.artifact("before.txt", b"kept")
         yield run.call(pay, order="a")
         if broken.pop() if broken else False:
             raise LookupError("a bug")
@@ -95,3 +96,4 @@ def test_the_last_account_tells_of_all_legs(way: str) -> None:
 
     assert [KEY, f"{RUN}:pay-2:c2"] == told == [row["idempotencyKey"] for row in account["effects"]]
     assert [1, 2] == [leg["number"] for leg in account["legs"]]
+    assert ["before.txt"] == [row["name"] for row in account["artifacts"]]

@@ -215,7 +215,7 @@ def test_an_answer_whose_bytes_are_not_those_is_named_and_never_told(place: Plac
         assert {"[home_link_refused]"} == {done.err.splitlines()[0].split()[-1] for done in (verified, planned)}
     else:
         assert (12, 0) == (verified.code, planned.code)
-        assert verified.out.startswith(f"DAMAGED  {RUN}  answers missing or damaged: {digest}; ")
+        assert verified.out.startswith(f"DAMAGED  {RUN}  contents missing or damaged: {digest}; ")
         assert f"the bytes of the answer are missing or damaged (blob {digest})" in planned.out
     assert [] == differences(before, fingerprint(place.home))
 

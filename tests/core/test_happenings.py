@@ -7,6 +7,7 @@ import pytest
 
 from clew.core import events
 from clew.core.answers import Answer, beside
+from clew.core.artifacts import stored
 from clew.core.capability import resolve
 from clew.core.compose import Move
 from clew.core.events import Event
@@ -91,7 +92,7 @@ TEMPLATES: dict[str, Callable[[], tuple[Scribe, Event]]] = {
     "approval_resolved": lambda: (run([approval(CALL)]), decided()),
     "context_compacted": lambda: (run(), {"type": "context_compacted", "summaryFingerprint": "f"}),
     "context_prefix": lambda: (run(), {"type": "context_prefix", "fingerprint": "f"}),
-    "artifact_created": lambda: (run(), {"type": "artifact_created", "status": "stored", "sizeBytes": 1}),
+    "artifact_created": lambda: (run(), stored("report.txt", "d" * 64, 5, "text/plain", "hello")),
     "leg_ended": lambda: (run(), events.leg_ended(1)),
     "control": lambda: (run(), SAID_PAUSE),
     "extension_lifecycle": lambda: (run(), extension_lifecycle("guard", "1.0", "before-model", "succeeded", 3)),
@@ -100,6 +101,7 @@ OPTIONAL = {"agent", "isError", "usage", "runId", "args", "previousReceiptId", "
 OPTIONAL_OF = {
     "effect_receipt": {"tool", "turnId", "runId"},
     "tool_result": {"tool", "turnId"},
+    "artifact_created": {"preview"},
     "capability_resolved": {"tool"},
 }
 REQUIRED = [
@@ -420,7 +422,15 @@ def test_an_answer_beside_the_journal_is_known_by_its_digest() -> None:
     assert [DIGEST] == [call.answer.blob for call in scribe.state.calls.values() if call.answer]
 
 
-@pytest.mark.parametrize("blob", [None, "d", {}, {"sha256": 1}], ids=repr)
+WHOLE = {"sha256": DIGEST, "sizeBytes": 1, "mediaType": "application/json"}
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [None, "d", {}, {"sha256": 1}, *({**WHOLE, name: value} for name, value in {"sha256": "d" * 63, "sizeBytes": "1",
+     "mediaType": None}.items())],
+    ids=repr,
+)  # fmt: skip
 def test_an_answer_whose_blob_cannot_be_read_is_refused(blob: Any) -> None:
     """Its preview must never pass for the whole answer."""
     error = refused(run(started(CALL)), {**told(CALL), "blob": blob})

@@ -15,6 +15,7 @@ from clew.core.ids import (
     check_id,
     check_name,
     effect_key,
+    is_digest,
     match_id,
     new_run_id,
     same_id,
@@ -283,3 +284,9 @@ def test_steps_begin_at_one() -> None:
     """`pay-0` is nobody's step."""
     with pytest.raises(AssertionError):
         step_id("", "pay", 0)
+
+
+@pytest.mark.parametrize(("text", "is_one"), [("a" * 64, True), ("A" * 64, False), ("a" * 63, False), ("", False)])
+def test_a_digest_is_sixty_four_small_hex_digits(text: str, is_one: bool) -> None:
+    """A blob lies under this very name."""
+    assert is_one == is_digest(text)

@@ -70,7 +70,7 @@ def test_the_layout_is_the_documented_one(lab: FileLab, writer: FileRunWriter, h
     found = sorted(str(path.relative_to(lab.root)) for path in lab.root.rglob("*"))
 
     inbox = ["runs/r1/inbox", "runs/r1/inbox/c1.answer.json", "runs/r1/inbox/c1.json"]
-    assert found == [".gitignore", "home.json", "runs", "runs/r1", "runs/r1.jsonl", "runs/r1/head.json", *inbox]
+    assert found == [".gitignore", "home.json", "lock", "runs", "runs/r1", "runs/r1.jsonl", "runs/r1/head.json", *inbox]
 
 
 def test_folders_and_files_are_for_their_user_alone(lab: FileLab, writer: FileRunWriter, hand: Hand) -> None:

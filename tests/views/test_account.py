@@ -121,7 +121,7 @@ def test_a_missing_answer_is_damage() -> None:
 
     line = verdict_line(found)
 
-    assert "DAMAGED  k3f  answers missing or damaged: abc; 9 records, ends clean, begun by another program" == line
+    assert "DAMAGED  k3f  contents missing or damaged: abc; 9 records, ends clean, begun by another program" == line
 
 
 def test_what_an_aborted_run_had_started_stays_listed() -> None:

@@ -161,7 +161,16 @@ def test_an_event_that_is_none_is_named_by_its_kind() -> None:
         ),
         ({"type": "control", "state": "rejected", "reason": "too late"}, "command rejected: too late"),
         ({"type": "error", "message": "a\x1b[0mb"}, "error: a\\x1b[0mb"),
-        ({"type": "artifact_created"}, "artifact_created"),
+        (
+            {"type": "artifact_created", "artifactId": "a.csv", "mediaType": "text/csv", "sizeBytes": 2048},
+            "artifact a.csv (text/csv, 2.0 KiB)",
+        ),
+        (
+            {"type": "artifact_created", "artifactId": "a.csv", "status": "blocked", "sizeBytes": 9},
+            "artifact a.csv is not kept, for there is a secret in it",
+        ),
+        ({"type": "artifact_created"}, "artifact None (None, ?)"),
+        ({"type": "provider_request"}, "provider_request"),
     ],
 )
 def test_events_are_told_in_words(said: dict, expected: str) -> None:

@@ -12,7 +12,7 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-from clew.cli import acting, deciding, examining, finding, looking, resuming, running
+from clew.cli import acting, deciding, examining, finding, keeping, looking, resuming, running
 from clew.cli.desk import Desk, attend
 from clew.cli.limits import NO_LIMITS, Limits
 from clew.cli.root import DEFAULTS, Choice, Switch, app
@@ -75,9 +75,12 @@ def show(
     effects: Annotated[bool, Switch] = False,
     log: Annotated[bool, Switch] = False,
     follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative="", show_default=False)] = False,
+    artifacts: Annotated[bool, Switch] = False,
+    artifact: str | None = None,
+    output: Annotated[str | None, Parameter(name=["--output", "-o"])] = None,
     options: Options = DEFAULTS,
 ) -> int:
-    """Show one run: how far it came, what is open, what to do next.
+    """Show one run: how far it came, what is open, what to do next; or what it kept.
 
     Example: clew show @last --effects
 
@@ -86,8 +89,13 @@ def show(
         effects: Every effect as a table: what was asked, how it stands, its attempts, its key and UUID.
         log: Every record, one line each.
         follow: With --log: go on with new records until nobody writes the run any more.
+        artifacts: What the run kept, a line each.
+        artifact: The content of one of them, by its name, to stdout byte for byte.
+        output: With --artifact: into a new file instead; one that is there is never replaced.
         options: What every command takes.
     """
+    if artifacts or artifact is not None or output is not None:
+        return attend(options, lambda desk: keeping.show(desk, run, artifact, output))
     return attend(options, lambda desk: looking.show(desk, run, effects=effects, log=log, follow=follow))
 
 
@@ -280,6 +288,33 @@ def certify(
         target, input, points, point, budget, seed, answers, recorded, live, yes, keep, workspace, tuple(may_write)
     )
     return attend(options, lambda desk: certifying.certify(desk, asked))
+
+
+@app.command(sort_key=11)
+def prune(
+    *,
+    keep_days: float | None = None,
+    quota: Annotated[str | None, Parameter(name="--quota")] = None,
+    answers: Annotated[bool, Switch] = False,
+    dry_run: Annotated[bool, Switch] = False,
+    options: Options = DEFAULTS,
+) -> int:
+    """Free what no run needs any more; alone in the home, and never a journal or a receipt.
+
+    What no journal refers to goes always. Contents of checkpoints and artifacts of runs that have ended go, the oldest
+    first, where --keep-days or --quota asks for it; with both, of what is older so much that the quota is met. What
+    goes is recorded first, so that it reads as pruned and not as damage. Ends with 11 while a run goes on.
+
+    Example: clew prune --keep-days 30 --dry-run
+
+    Args:
+        keep_days: Keep the contents of runs that ended in so many days.
+        quota: Let the blobs take no more than this: 500M, 2G.
+        answers: Long answers of ended runs go as well, except those under a business key.
+        dry_run: Only say what would go. Touches nothing.
+        options: What every command takes.
+    """
+    return attend(options, lambda desk: keeping.prune(desk, keep_days, quota, answers=answers, dry_run=dry_run))
 
 
 def serve(argv: Sequence[str]) -> int:

@@ -59,6 +59,10 @@ class Screen:
         """The answer, byte for byte, and a line end."""
         _write(sys.stdout, f"{text}\n")
 
+    def answer_bytes(self, data: bytes) -> None:
+        """A part of the answer, as it is."""
+        _write(sys.stdout.buffer, data)
+
     def answer_json(self, value: Any) -> None:
         """The answer as one line of JSON; an iterator, by itself or as a member, is written while it is read."""
         for piece in _json_pieces(value):
@@ -190,7 +194,7 @@ def _json_pieces(value: Any) -> Iterator[str]:
         yield json_text(value)
 
 
-def _write(stream: Any, text: str, *, flush: bool = True) -> None:
+def _write(stream: Any, text: str | bytes, *, flush: bool = True) -> None:
     with _still_there(stream):
         stream.write(text)
         if flush:

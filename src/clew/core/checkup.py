@@ -66,6 +66,8 @@ class Survey(msgspec.Struct, frozen=True, rename="camel"):
         commands: Commands without an answer: members `run`, `id` and `type`.
         strange_commands: Files in an inbox that hold no command: members `path`.
         whole: Was everything looked at, or were there too many files?
+        sizes: To each folder of the home (`runs`, `blobs`, `sessions`, `keys`) how many files are in it and how many
+            bytes they have; to `journals` the same of the journals alone.
     """
 
     path: str
@@ -83,6 +85,7 @@ class Survey(msgspec.Struct, frozen=True, rename="camel"):
     commands: tuple[dict[str, str], ...] = ()
     strange_commands: Some = Some()
     whole: bool = True
+    sizes: dict[str, tuple[int, int]] = {}
 
 
 class Checkup(msgspec.Struct, frozen=True, rename="camel"):

@@ -6,13 +6,14 @@ from typing import Any, Final
 import msgspec
 
 from clew.core import approvals, calls
+from clew.core.artifacts import take_artifact
 from clew.core.calls import AnswerRef, CallState, Illegal
 from clew.core.evaluation import take_check
 from clew.core.events import AGENT
 from clew.core.extensions import count_receipt
-from clew.core.ids import effect_key
+from clew.core.ids import effect_key, is_digest
 from clew.core.keys import recorded_key
-from clew.core.measuring import take_artifact, take_compaction, take_prefix
+from clew.core.measuring import take_compaction, take_prefix
 from clew.core.records import Record
 from clew.core.review import Review
 from clew.core.state import RunState, TurnState
@@ -165,7 +166,8 @@ def _blob(event: Event) -> str | None:
     if "blob" not in event:
         return None
     blob = event["blob"]
-    if type(blob) is not dict or type(blob.get("sha256")) is not str:
+    told = type(blob) is dict and type(blob.get("sizeBytes")) is int and type(blob.get("mediaType")) is str
+    if not told or type(blob.get("sha256")) is not str or not is_digest(blob["sha256"]):
         raise Illegal(f"the answer of step {event['stepId']!r} names no blob")
     return str(blob["sha256"])
 

@@ -14,6 +14,7 @@ CALL_NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_URL, "urn:clew:call")
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _ID_LENGTH: Final = 128
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NAME_LENGTH: Final = 80
 _RESERVED: Final = frozenset(
@@ -48,6 +49,11 @@ def check_id(text: str, what: str = "run") -> str:
             id=_fact(text),
         )
     return text
+
+
+def is_digest(text: str) -> bool:
+    """Is this a SHA-256, as a blob is named by it: 64 hex digits in lower case?"""
+    return _DIGEST.fullmatch(text) is not None
 
 
 def same_id(a: str, b: str) -> bool:

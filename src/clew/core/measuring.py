@@ -1,4 +1,4 @@
-"""Events that only measure: what was compacted, kept in front, or stored. What a turn used belongs to `metrics`."""
+"""Events that only measure: what was compacted or kept in front. What a turn used belongs to `metrics`."""
 
 from typing import Any
 
@@ -28,14 +28,3 @@ def take_prefix(state: RunState, event: Event, record: Record, position: int) ->
     talk = state.metrics.talk
     if prefix not in talk.prefixes:
         state.metrics.talk = msgspec.structs.replace(talk, prefixes=(*talk.prefixes, prefix))
-
-
-def take_artifact(state: RunState, event: Event, record: Record, position: int) -> None:
-    """An artifact was stored, or kept out because of a secret."""
-    status, size = event.get("status"), event.get("sizeBytes")
-    if status not in ("stored", "blocked") or type(size) is not int or size < 0:
-        raise Illegal("artifact_created says neither whether it is stored nor how large it is")
-    stored, blocked, total = state.metrics.talk.artifacts or (0, 0, 0)
-    kept = status == "stored"
-    artifacts = (stored + kept, blocked + (not kept), total + (size if kept else 0))
-    state.metrics.talk = msgspec.structs.replace(state.metrics.talk, artifacts=artifacts)

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from clew.core.artifacts import rows_at_close
 from clew.core.calls import CallState
 from clew.core.evaluation import evaluation, readiness
 from clew.core.extensions import receipt_rows
@@ -92,7 +93,7 @@ def closing_payload(state: RunState, outcome: Outcome, active_ms: int | None = N
         "metrics": {**metrics, "activeMs": active_ms} if stepped else metrics,
         "evaluation": evaluation(state),
         "releaseReadiness": readiness(state, outcome.status),
-        "artifacts": [],
+        "artifacts": rows_at_close(state),
         "extensions": receipt_rows(state.extensions),
         **({"loopSnapshot": state.loop} if state.loop is not None and outcome.status == "paused" else {}),
     }

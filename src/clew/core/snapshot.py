@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from clew.core.approvals import approval_row, waiting
+from clew.core.artifacts import artifact_rows
 from clew.core.evaluation import check_rows, evaluation, readiness
 from clew.core.extensions import receipt_rows
 from clew.core.guarding import checkpoint_rows
@@ -49,7 +50,7 @@ def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict
         "releaseReadiness": closed.get("releaseReadiness") or readiness(state, outcome.status),
         "trace": [],
         "checkpoints": checkpoint_rows(state),
-        "artifacts": [],
+        "artifacts": artifact_rows(state),
         "extensions": receipt_rows(state.extensions),
         "resumable": is_resumable(state, facts),
         "review": waiting_rows(state, facts.at_ms),

@@ -81,6 +81,18 @@ class ApprovalState(msgspec.Struct, frozen=True, gc=False):
     replaced: str = ""
 
 
+class ArtifactState(msgspec.Struct, frozen=True, gc=False):
+    """One artifact, folded: what it is called, whether it is `stored` or was `blocked`, and the time of its record."""
+
+    name: str
+    status: str
+    size_bytes: int
+    media_type: str
+    at: str
+    sha256: str | None = None
+    preview: str | None = None
+
+
 class Theirs(msgspec.Struct, frozen=True):
     """What only a journal that clew did not begin can say. Its values are replaced, never changed.
 
@@ -113,11 +125,11 @@ class RunState:
     """
 
     __slots__ = (
-        "aborting", "accepted_parts", "active_ms", "agent_end", "amid", "answers", "approvals", "asked", "calls",
-        "chain", "checkpoints", "checks", "clock_stepped", "controls", "delegations", "extensions", "finish", "guard",
-        "guarded", "last_append", "last_time", "legs", "limits", "loop", "messages", "metrics", "numbers", "operation",
-        "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "theirs",
-        "trace_sequence", "turns",
+        "aborting", "accepted_parts", "active_ms", "agent_end", "amid", "answers", "approvals", "artifacts", "asked",
+        "calls", "chain", "checkpoints", "checks", "clock_stepped", "controls", "delegations", "extensions", "finish",
+        "guard", "guarded", "last_append", "last_time", "legs", "limits", "loop", "messages", "metrics", "numbers",
+        "operation", "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps",
+        "theirs", "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -157,6 +169,8 @@ class RunState:
         self.guard = ""
         self.delegations: dict[str, DelegationState] = {}
         """By step; replaced when one moves, never changed."""
+        self.artifacts: dict[str, ArtifactState] = {}
+        """By name; replaced likewise."""
         self.answers = 0
         self.agent_end: dict[str, Any] | None = None
         self.pause: dict[str, Any] | None = None
@@ -205,7 +219,7 @@ class RunState:
         self.amid = other.amid
         self.operation, self.aborting, self.accepted_parts = other.operation, other.aborting, other.accepted_parts
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
-        self.delegations, self.guard = other.delegations, other.guard
+        self.delegations, self.guard, self.artifacts = other.delegations, other.guard, other.artifacts
         self.limits, self.checks, self.loop = other.limits, other.checks, other.loop
 
     # What a reader asks.

@@ -24,12 +24,13 @@ if sys.platform == "win32":
             ("hEvent", wintypes.HANDLE),
         ]
 
-    def try_lock(fd: int) -> bool:
-        """Take the exclusive lock now, or say that another descriptor has it. `OSError` for anything else."""
+    def try_lock(fd: int, *, shared: bool = False) -> bool:
+        """Take the lock now, or say that another descriptor has it. `OSError` for anything else."""
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         place = _Overlapped(None, None, 0, _FAR_HIGH, None)
         handle = wintypes.HANDLE(msvcrt.get_osfhandle(fd))
-        if kernel.LockFileEx(handle, _FAIL_IMMEDIATELY | _EXCLUSIVE, 0, 1, 0, ctypes.byref(place)):
+        how = _FAIL_IMMEDIATELY if shared else _FAIL_IMMEDIATELY | _EXCLUSIVE
+        if kernel.LockFileEx(handle, how, 0, 1, 0, ctypes.byref(place)):
             return True
         code = ctypes.get_last_error()
         if code == _VIOLATION:
@@ -39,8 +40,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def try_lock(fd: int) -> bool:
-        """Take the exclusive lock now, or say that another descriptor has it. `OSError` for anything else.
+    def try_lock(fd: int, *, shared: bool = False) -> bool:
+        """Take the lock now, or say that another descriptor has it. `OSError` for anything else.
 
         `flock`, never `lockf`: a record lock is lost when any descriptor of the file is closed, and the same
         process is granted it twice.
@@ -49,7 +50,7 @@ else:
             DESIGN §4 "Lock"; reliability f.
         """
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True

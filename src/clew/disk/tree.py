@@ -66,11 +66,12 @@ def entries(folder: Path) -> list[tuple[str, Kind]]:
 
 
 class Entry(NamedTuple):
-    """Something below a folder: where, what, its mode; `denied` is a folder that cannot be looked into."""
+    """Something below a folder: where, what, its mode and length; `denied` is a folder that cannot be looked into."""
 
     path: Path
     kind: Kind | Literal["denied"]
     mode: int
+    size_bytes: int = 0
 
 
 def walk(root: Path) -> Iterator[Entry]:
@@ -96,10 +97,10 @@ def walk(root: Path) -> Iterator[Entry]:
 
 def _entry(path: Path) -> Entry | None:
     try:
-        mode = os.lstat(path).st_mode
+        found = os.lstat(path)
     except OSError:
         return None
-    return Entry(path, "link" if is_link(path) else _kind(mode), mode)
+    return Entry(path, "link" if is_link(path) else _kind(found.st_mode), found.st_mode, found.st_size)
 
 
 if sys.platform == "win32":

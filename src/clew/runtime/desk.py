@@ -6,6 +6,7 @@ from typing import Any, Self
 import msgspec
 
 from clew.core.approvals import Approve, Judgement, Reject
+from clew.core.artifacts import artifact_rows
 from clew.core.ids import split_key
 from clew.core.known import KnownEnd
 from clew.core.resume import ResumePlan
@@ -15,10 +16,12 @@ from clew.runtime.commanding import abort_run, pause_run, steer_run
 from clew.runtime.deciding import decide_run
 from clew.runtime.keybook import KeyBook
 from clew.runtime.opening import HomeParts, Wanted, plan_of
+from clew.runtime.pruning import Asked, prune_home
 from clew.runtime.reader import Reader
 from clew.runtime.recovery import Unlock
 from clew.runtime.reviewing import Said
 from clew.runtime.settling import settle_run
+from clew.runtime.shelves import KeptArtifact, kept_artifact
 from clew.runtime.tools import as_agent
 from clew.runtime.unlocking import accept_loss_run, unlock_run
 
@@ -28,7 +31,7 @@ class Desk:
 
     def __init__(self, parts: HomeParts) -> None:
         self._parts = parts
-        self.reader = Reader(parts.store, parts.blobs, parts.clock)
+        self.reader = Reader(parts.store, parts.blobs, parts.clock, parts.upkeep)
 
     def require(self) -> Self:
         """This home, if there is one."""
@@ -172,6 +175,46 @@ class Desk:
     def result(self, run: str) -> RunResult:
         """How a run stands, without touching it."""
         return self.reader.result(self.reader.see(self.find(run)).state)
+
+    def artifacts(self, run: str) -> list[dict[str, Any]]:
+        """One row for each artifact of a run, as in its snapshot, in the order in which their names came."""
+        return artifact_rows(self.reader.see(self.find(run)).state)
+
+    def artifact(self, run: str, name: str) -> KeptArtifact:
+        """An artifact of a run: `row` is what is recorded, `read()` its content, `pieces()` the same bit by bit.
+
+        Raises:
+            NotFound: `unknown_artifact`; from reading, `blob_pruned`, `blob_missing`. Refused: `artifact_blocked`.
+            Corrupt: from reading, `blob_corrupt`.
+        """
+        return kept_artifact(self._parts.blobs, self._parts.upkeep, self.reader.see(self.find(run)).state, name)
+
+    def prune(
+        self, *, keep_days: float | None = None, quota_bytes: int | None = None, answers: bool = False,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Drop what no run needs any more, alone in the home. Journals, receipts and heads are never dropped.
+
+        What no journal refers to, and halves that dead processes left, go always. Contents of checkpoints and
+        artifacts of runs that have ended go, the oldest first, where one of the first two arguments asks for it.
+
+        Args:
+            keep_days: Contents of runs that ended in so many days are never dropped.
+            quota_bytes: Of what is old enough, so much goes that the blobs take no more than this.
+            answers: Long answers of ended runs go as contents do, except those under a business key.
+            dry_run: Only say what would go; takes no lock and changes nothing.
+
+        Returns:
+            `went` and `stayed` by reason, each with `count` and `bytes`; `freedBytes`; `dropped`, a row for each blob
+            with `sha256`, `why`, `runs`, `storedBytes`; `quotaMet`, null without a quota.
+
+        Raises:
+            Held: `home_in_use`; its fact `runs` names those that go on. UsageError: `invalid_retention`.
+            Refused: `prune_unsupported`, `home_copied`. Corrupt: a journal cannot be read; nothing was dropped.
+            Storage: some of it may be gone; done again it goes on.
+        """
+        asked = Asked(keep_days, quota_bytes, answers, dry_run)
+        return prune_home(self.require()._parts, self.reader, asked)
 
     def verify(self, run: str, *, deep: bool = False, known: KnownEnd | None = None) -> dict[str, Any]:
         """Check a run's journal to its end. `Corrupt` with line and byte; nothing is changed.

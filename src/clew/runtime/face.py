@@ -8,6 +8,7 @@ from clew.core.events import step_output
 from clew.core.ids import check_name
 from clew.errors import UsageError
 from clew.runtime import recording
+from clew.runtime.artifacts import Shelf
 from clew.runtime.clock import now_text, random_float, random_uuid
 from clew.runtime.gate import Gate
 from clew.runtime.nursery import Nursery
@@ -23,6 +24,7 @@ class Face:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._steering = Steering(gate)
+        self._shelf = Shelf(gate)
 
     @property
     def run_id(self) -> str:

@@ -33,7 +33,7 @@ from clew.runtime.pool import aside
 from clew.runtime.recovery import Takeover, Waiver
 from clew.runtime.reviewing import Said
 from clew.runtime.tools import Agent, as_agent
-from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Workspace
+from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Upkeep, Workspace
 from clew.stores.blobs import FileBlobStore
 from clew.stores.foreign import ForeignRunStore, is_foreign
 from clew.stores.homefile import HomeFile
@@ -42,6 +42,7 @@ from clew.stores.keys import FileKeyIndex, MemoryKeyIndex
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.stores.processes import LocalProcesses
 from clew.stores.survey import survey
+from clew.stores.upkeep import FileUpkeep, MemoryUpkeep
 from clew.stores.workspace import FileWorkspace
 
 
@@ -94,6 +95,7 @@ class Home(Desk):
             extensions=loaded,
             # Beside a store that is not known here, an index of ours might not be where its runs are.
             keys=keys or (FileKeyIndex(self.path) if store is None else None),
+            upkeep=_upkeep(self.path, store, blobs),
         )
         super().__init__(parts)
 
@@ -323,6 +325,14 @@ class Home(Desk):
         """
         look = (lambda: survey(self.path)) if self.require()._in_files else (lambda: Survey("memory"))
         return check_up(self.reader, look, None if agent is None else as_agent(agent))
+
+
+def _upkeep(path: Path, store: RunStore | None, blobs: BlobStore | None) -> Upkeep | None:
+    """Who looks after a home whose stores are ours; nobody after one of another program, or of a stranger's stores."""
+    if isinstance(store, MemoryRunStore) and isinstance(blobs, MemoryBlobStore):
+        return MemoryUpkeep(store, blobs)
+    ours = (store is None and not is_foreign(path)) or type(store) is FileRunStore
+    return FileUpkeep(path) if ours and blobs is None else None
 
 
 def _callable_here(agent: Agent) -> Agent:

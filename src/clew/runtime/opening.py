@@ -42,7 +42,7 @@ from clew.runtime.recovery import (
 from clew.runtime.reopening import blocked_reason, reopening
 from clew.runtime.stilling import still
 from clew.runtime.tools import Agent
-from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Workspace
+from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Upkeep, Workspace
 
 
 class HomeParts(msgspec.Struct, frozen=True):
@@ -58,6 +58,7 @@ class HomeParts(msgspec.Struct, frozen=True):
     processes: Processes
     extensions: tuple[Extension, ...] = ()
     keys: KeyIndex | None = None
+    upkeep: Upkeep | None = None
 
 
 class Opening(msgspec.Struct, frozen=True):

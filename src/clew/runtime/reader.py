@@ -13,6 +13,7 @@ from clew.core.ids import match_id
 from clew.core.invariants import Checker
 from clew.core.known import KnownEnd, held_against
 from clew.core.outcome import effect_row
+from clew.core.pruning import Uses
 from clew.core.records import Record
 from clew.core.resume import Facts, check_ours
 from clew.core.snapshot import RunResult, effect_rows, outline, snapshot
@@ -21,7 +22,7 @@ from clew.errors import ClewError, Corrupt, NotFound
 from clew.runtime.clock import Clock
 from clew.runtime.ending import row
 from clew.runtime.listed import row_of
-from clew.stores.base import BlobStore, Reading, RunStore, Tail
+from clew.stores.base import BlobStore, Reading, RunStore, Tail, Upkeep
 
 _SOUND = ("clean", "being_written")
 # What a list reads of one journal at most: about a tenth of a second for whoever waits.
@@ -45,10 +46,11 @@ class Reader:
         DESIGN §4, promise 11.
     """
 
-    def __init__(self, store: RunStore, blobs: BlobStore, clock: Clock) -> None:
+    def __init__(self, store: RunStore, blobs: BlobStore, clock: Clock, upkeep: Upkeep | None = None) -> None:
         self.store = store
         self.blobs = blobs
         self.clock = clock
+        self.upkeep = upkeep
 
     def see(self, run_id: str) -> Seen:
         """Fold a run.
@@ -236,11 +238,12 @@ class Reader:
         return _told(checker)
 
     def _verified(self, run_id: str, known: KnownEnd | None) -> dict[str, Any]:
-        reading = self.store.read(run_id)
-        state = fold(reading if known is None else held_against(reading, known), run_id)
+        reading, uses = self.store.read(run_id), Uses(run_id)
+        state = fold(_using(reading if known is None else held_against(reading, known), uses), run_id)
         seen = Seen(state, reading.tail)
         head = self.store.head(run_id)
-        missing = unreadable_blobs(self.blobs, seen.state)
+        missing = unreadable_blobs(self.blobs, state) | {each for each in uses.kept if not self.blobs.has(each)}
+        pruned = self.upkeep.pruned(run_id) if self.upkeep is not None and missing else {}
         return {
             "runId": run_id,
             "records": seen.state.sequence,
@@ -251,7 +254,8 @@ class Reader:
             "tail": msgspec.to_builtins(seen.tail),
             "legs": len(seen.state.legs),
             "state": seen.state.state,
-            "missingBlobs": sorted(missing),
+            "missingBlobs": sorted(digest for digest in missing if digest not in pruned),
+            "prunedBlobs": {digest: pruned[digest] for digest in sorted(missing) if digest in pruned},
         }
 
 
@@ -290,6 +294,13 @@ def _noting(reading: Reading, checker: Checker, trace: list[dict[str, Any]] | No
         if trace is not None and record.kind == "event":
             trace.append(record.payload)
         yield record, position
+
+
+def _using(reading: Iterable[tuple[Record, int]], uses: Uses) -> Iterator[tuple[Record, int]]:
+    """The records of a reading; what they refer to is noted once they have been judged."""
+    for record, position in reading:
+        yield record, position
+        uses.see(record)
 
 
 def unreadable_blobs(blobs: BlobStore, state: RunState) -> frozenset[str]:

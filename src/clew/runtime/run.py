@@ -10,13 +10,14 @@ from clew.core.evaluation import Check
 from clew.core.events import Event, turn_end
 from clew.core.jsonable import record_result
 from clew.runtime import recording
+from clew.runtime.artifacts import Artifact, Data
 from clew.runtime.bodies import blocking
 from clew.runtime.drivers import pass_async, pass_sync
 from clew.runtime.evaluating import admit_check, check_events, found_by, raised_in
 from clew.runtime.face import Face, returns
 from clew.runtime.nursery import Wish
 from clew.runtime.place import HERE, here
-from clew.runtime.pool import SYNCS, in_own_thread, through
+from clew.runtime.pool import SYNCS, aside, in_own_thread, through
 from clew.runtime.siblings import Group, SyncGroup
 from clew.runtime.tickets import restored
 from clew.runtime.tools import as_agent
@@ -110,6 +111,33 @@ class Run(Face):
             met = await self._gate.journal.append_from_loop([said])
         if met is not None:
             raise met
+
+    async def artifact(self, name: str, data: Data, *, media_type: str | None = None) -> Artifact:
+        """Keep content under a name; returns when content and record are durable. On replay nothing is added.
+
+        Args:
+            name: Of the artifact in this run, for people: printable, no path. It stands for one content.
+            data: Bytes, a str (kept as UTF-8), the `pathlib.Path` of a file (relative to the workspace), or a stream
+                opened in binary mode. A file or a stream is never in memory as a whole.
+            media_type: What it is, as in `text/csv`; by the name's ending when left out.
+
+        Raises:
+            UsageError: `invalid_artifact_name`, `invalid_media_type`, `invalid_artifact_data`.
+            Refused: `artifact_conflict`: the name has another content. `artifact_blocked`: there is a secret in it;
+                that is recorded, the content is not kept.
+            Storage: it cannot be kept; nothing is recorded.
+        """
+        await self._breathe()
+        gate, met = self._gate, None
+        async with self._shelf.turn_on_loop:
+            with gate.flight():
+                (said, fault), met = await aside(lambda: self._shelf.tried(name, data, media_type))
+                if said:
+                    met = await gate.journal.append_from_loop(said) or met
+        struck = fault or met
+        if struck is not None:
+            raise struck
+        return self._shelf.told(name)
 
     async def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once: `ask(request)`, async or plain, returns `clew.Turn(output, usage)` or a bare output.
@@ -263,6 +291,17 @@ class SyncRun(Face):
         said = recording.draft(self._gate, kind, payload)
         with self._gate.flight():
             self._gate.journal.append([said])
+
+    def artifact(self, name: str, data: Data, *, media_type: str | None = None) -> Artifact:
+        """Keep content under a name; as `Run.artifact`."""
+        self._gate.poll()
+        with self._shelf.turn, self._gate.flight():
+            said, fault = self._shelf.tried(name, data, media_type)
+            if said:
+                self._gate.journal.append(said)
+        if fault is not None:
+            raise fault
+        return self._shelf.told(name)
 
     def turn(self, ask: Callable[[Any], Any], request: Any) -> Any:
         """Ask a model once; as `Run.turn`."""

@@ -13,6 +13,8 @@ from clew.stores.published import decode, encode
 
 LAYOUT = 1
 NAME = "home.json"
+LOCK = "lock"
+"""The file that each leg holds beside others, and a prune alone."""
 _LIMIT = 1 << 20
 
 Standing = Literal["own", "copy", "unmarked", "missing", "unknown_layout", "corrupt"]

@@ -8,22 +8,32 @@ from typing import Any
 from clew.core.codec import MAX_APPEND
 from clew.core.ids import check_id
 from clew.core.records import Batch, Head, Record
-from clew.disk import files, process
+from clew.disk import files, presence, process
 from clew.disk.append import AppendFile, birth
 from clew.disk.mounts import file_system
 from clew.disk.naming import Naming
 from clew.errors import Corrupt, UsageError
 from clew.stores.base import Boundary, Command, CommandAnswer, Proof, Tail, TailRepaired
-from clew.stores.homefile import HomeFile
+from clew.stores.homefile import LOCK, HomeFile
 from clew.stores.inbox import FileInbox
 from clew.stores.published import decode, encode
-from clew.stores.refusals import empty_run, head_corrupt, held, id_taken, poisoned, require_free, unknown_run
+from clew.stores.refusals import (
+    being_pruned,
+    empty_run,
+    head_corrupt,
+    held,
+    id_taken,
+    poisoned,
+    require_free,
+    unknown_run,
+)
 from clew.stores.repair import keep_and_cut
 from clew.stores.scan import JournalReading, OwnerState, place_of_repeated, record_of_line
 
 _JOURNAL = ".jsonl"
 _HEAD = "head.json"
 _HEAD_LIMIT = 1 << 20
+_HOLD_S = 2.0
 _LOCAL: dict[bool | None, process.Answer] = {True: "yes", False: "no", None: "cannot_tell"}
 
 
@@ -55,19 +65,20 @@ class FileRunStore:
         Raises:
             Refused: `run_id_conflict` when the id exists, or differs from an existing one by case only.
             Refused: `home_layout_unknown`. UsageError: `invalid_run_id`. Corrupt: `home_file_corrupt`.
-            Storage: it cannot be made; there is no journal then, or a whole one.
+            Held: `home_being_pruned`. Storage: it cannot be made; there is no journal then, or a whole one.
         """
         del wait_s
         path, folder = self._journal(check_id(run_id)), self._run_folder(run_id)
         if files.size_of(path) is not None:
             raise id_taken(run_id, run_id)
         self._make(path.parent)
+        guest = self._join(_HOLD_S)
         try:
             file = birth(path, batch.data, self._naming(run_id, path))
         except FileExistsError:
             raise id_taken(run_id, run_id) from None
         # Made for its name, and synced with it, unless it is spelt otherwise.
-        writer = FileRunWriter(run_id, file, folder, None, has_folder=run_id == run_id.casefold())
+        writer = FileRunWriter(run_id, file, folder, None, has_folder=run_id == run_id.casefold(), guest=guest)
         writer.adopt(batch.last, batch.chain)
         return writer
 
@@ -75,12 +86,14 @@ class FileRunStore:
         """Take the journal's lock; `ignore_head` reads it as it is, and its head starts anew.
 
         Raises:
-            NotFound: `unknown_run`. Held: `run_state_locked` after `wait_s` seconds, with the holder.
+            NotFound: `unknown_run`. Held: `run_state_locked` after `wait_s` seconds, with the holder;
+                `home_being_pruned`.
             Refused: `home_copied`, `home_layout_unknown`.
             Storage: it cannot be opened for writing. Corrupt: `head_corrupt`, `home_file_corrupt`.
         """
         path = self._existing(run_id)
         self._home.require_own()
+        guest = self._join(wait_s)
         try:
             file = AppendFile.open(path, wait_s=wait_s)
         except FileNotFoundError:
@@ -89,7 +102,7 @@ class FileRunStore:
             raise self._held(run_id)
         try:
             head = None if ignore_head else self.head(run_id)
-            return FileRunWriter(run_id, file, self._run_folder(run_id), head, self._home.make)
+            return FileRunWriter(run_id, file, self._run_folder(run_id), head, self._home.make, guest=guest)
         except BaseException:
             file.close()
             raise
@@ -151,6 +164,14 @@ class FileRunStore:
     def answered(self, run_id: str, control_id: str) -> CommandAnswer | None:
         """The answer to a command, once there is one."""
         return self._inbox(run_id).answered(control_id)
+
+    def _join(self, wait_s: float) -> presence.Guest:
+        """Hold the home beside other legs, so that nothing is pruned meanwhile. `Held` (`home_being_pruned`)."""
+        path = self._root / LOCK
+        guest = presence.join(path, wait_s)
+        if guest is None:
+            raise being_pruned(str(self._root), presence.who(path))
+        return guest
 
     def _make(self, runs: Path) -> None:
         """The folders of a home, once for each store: looking again would cost two syncs a run."""
@@ -227,9 +248,10 @@ class FileRunWriter:
 
     def __init__(
         self, run_id: str, file: AppendFile, folder: Path, head: Head | None,
-        mark_home: Callable[[], None] | None = None, *, has_folder: bool = False,
+        mark_home: Callable[[], None] | None = None, *, has_folder: bool = False, guest: presence.Guest | None = None,
     ) -> None:  # fmt: skip
         self.run_id = run_id
+        self._guest = guest
         self._mark_home = mark_home
         self._file = file
         self._folder = folder
@@ -319,6 +341,8 @@ class FileRunWriter:
     def close(self) -> None:
         """Let the lock go. Safe to call twice."""
         self._file.close()
+        if self._guest is not None:
+            self._guest.leave()
 
     def _require_sound(self) -> None:
         if self.poisoned:

@@ -16,6 +16,7 @@ from clew.disk import process
 from clew.disk.failures import barrier_failed, failure
 from clew.disk.files import PIECE
 from clew.stores.base import BlobPack, Boundary, Command, CommandAnswer, Kept, Proof, Tail, TailRepaired
+from clew.stores.gathering import MemoryGuest, MemoryPresence
 from clew.stores.refusals import (
     blob_missing,
     control_conflict,
@@ -79,6 +80,8 @@ class MemoryRunStore:
         self._journals: dict[str, _Journal] = {}
         self._naming = threading.Lock()
         self._faults = set[str]()
+        self.presence = MemoryPresence()
+        self.pruned: dict[str, dict[str, str]] = {}
 
     def forget_writers(self) -> None:
         """Let every writer die without closing: its lock is free, its leg stays unclosed, its owner is gone."""
@@ -106,6 +109,15 @@ class MemoryRunStore:
             raise unknown_run(run_id, _PLACE)
         return bytes(self._journals[run_id].data)
 
+    def pieces(self) -> dict[tuple[str, str], bytes]:
+        """The cut ends that are kept, by run and name."""
+        kept = ((run_id, journal.kept) for run_id, journal in list(self._journals.items()))
+        return {(run_id, name): data for run_id, named in kept for name, data in list(named.items())}
+
+    def forget_piece(self, run_id: str, name: str) -> None:
+        """A cut end that nobody needs any more."""
+        self._journals[run_id].kept.pop(name, None)
+
     def ids(self) -> list[str]:
         """All run ids, in no promised order; unreadable journals included."""
         return list(self._journals)
@@ -123,8 +135,9 @@ class MemoryRunStore:
         journal.write(batch.data)
         with self._naming:
             require_free(run_id, list(self._journals))
+            guest = self.presence.join()
             self._journals[run_id] = journal
-        writer = MemoryRunWriter(run_id, journal, self.owner_state, None)
+        writer = MemoryRunWriter(run_id, journal, self.owner_state, None, guest)
         writer.note_legs(batch)
         writer.adopt(batch.last, batch.chain)
         return writer
@@ -132,9 +145,11 @@ class MemoryRunStore:
     def open(self, run_id: str, *, wait_s: float = 2.0, ignore_head: bool = False) -> "MemoryRunWriter":
         """Take the lock of a journal. `NotFound` (`unknown_run`), `Held` (`run_state_locked`)."""
         journal = self._existing(run_id)
+        guest = self.presence.join()
         if not journal.lock.acquire(timeout=wait_s):
+            guest.leave()
             raise self._held(run_id)
-        return MemoryRunWriter(run_id, journal, self.owner_state, None if ignore_head else journal.head)
+        return MemoryRunWriter(run_id, journal, self.owner_state, None if ignore_head else journal.head, guest)
 
     def read(self, run_id: str) -> JournalReading:
         """Read without lock. `NotFound` (`unknown_run`)."""
@@ -210,9 +225,11 @@ class MemoryRunWriter:
     """The one writer of a journal in memory (`stores.base.RunWriter`)."""
 
     def __init__(
-        self, run_id: str, journal: _Journal, owner_state: Callable[[dict[str, Any]], OwnerState], head: Head | None
-    ) -> None:
+        self, run_id: str, journal: _Journal, owner_state: Callable[[dict[str, Any]], OwnerState], head: Head | None,
+        guest: MemoryGuest,
+    ) -> None:  # fmt: skip
         self.run_id = run_id
+        self._guest = guest
         self.nonces: set[str] = set()
         self._journal = journal
         self._head = head
@@ -321,6 +338,7 @@ class MemoryRunWriter:
             self._closed = True
             self._journal.writer = None
             self._journal.lock.release()
+            self._guest.leave()
 
     def die(self) -> None:
         """What a SIGKILL leaves: the bytes, and a lock that is free."""

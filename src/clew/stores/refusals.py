@@ -72,6 +72,16 @@ def held(run_id: str, leg: dict[str, Any] | None, since: str, state: str) -> Hel
     )
 
 
+def being_pruned(place: str, who: bytes) -> Held:
+    """A prune has the home for itself; it is soon over."""
+    return Held(
+        f"the home {place!r} is being pruned by {who.decode(errors='replace') or 'another process'}",
+        code="home_being_pruned",
+        next="Wait for it to end, then do it again; nothing was changed.",
+        path=place,
+    )
+
+
 def corrupt_place(run_id: str, byte: int, why: str) -> Corrupt:
     """At a place where a record was read before, none stands now."""
     return Corrupt(

@@ -19,7 +19,7 @@ LOOKS: Final = 200_000
 KEPT: Final = 1000
 
 _PID = re.compile(r"\.(\d+)-\d+\.tmp\Z")
-_TORN = "torn-"
+TORN: Final = "torn-"
 
 
 def survey(root: Path, *, looks: int = LOOKS) -> Survey:
@@ -53,6 +53,7 @@ def survey(root: Path, *, looks: int = LOOKS) -> Survey:
         commands=tuple(commands[:KEPT]),
         strange_commands=strange,
         whole=next(entries, None) is None,
+        sizes=seen.sizes,
     )
 
 
@@ -89,6 +90,7 @@ class _Seen:
         self.misplaced = Some()
         self.pieces: list[dict[str, str]] = []
         self.inboxes: list[str] = []
+        self.sizes: dict[str, tuple[int, int]] = {}
 
     def look(self, entry: Entry) -> None:
         """One more file or folder."""
@@ -103,13 +105,23 @@ class _Seen:
             wanted = _wanted(path.relative_to(self._root).parts)
             if self._ours and (entry.kind == "other" or wanted not in ("", entry.kind)):
                 self.misplaced = self.misplaced.plus(path=str(path), kind=entry.kind, wanted=wanted)
-            if files.is_temp(name) and _left_behind(name):
+            if entry.kind == "file":
+                self._measure(path.relative_to(self._root).parts, entry.size_bytes)
+            if files.is_temp(name) and left_behind(name):
                 self.left_behind = self.left_behind.plus(path=str(path))
             elif path.parent.parent == self._runs:
                 self._in_a_run(path, name)
 
+    def _measure(self, place: tuple[str, ...], size_bytes: int) -> None:
+        """Count a file for its folder, and a journal for the journals too."""
+        journal = len(place) == 2 and place[0] == "runs" and place[1].endswith(".jsonl")
+        for name in (place[0], "journals") if journal else (place[0],):
+            count, size = self.sizes.get(name, (0, 0))
+            if len(place) > 1:
+                self.sizes[name] = (count + 1, size + size_bytes)
+
     def _in_a_run(self, path: Path, name: str) -> None:
-        if name.startswith(_TORN) and len(self.pieces) < KEPT:
+        if name.startswith(TORN) and len(self.pieces) < KEPT:
             self.pieces.append({"run": path.parent.name, "name": name})
         elif name == "inbox":
             self.inboxes.append(path.parent.name)
@@ -120,14 +132,14 @@ def _wanted(place: tuple[str, ...]) -> str:
     match place:
         case ("runs" | "blobs" | "sessions" | "keys" | "covers",) | ("blobs", _) | ("runs", _, "inbox"):
             return "folder"
-        case ("home.json" | ".gitignore",) | ("blobs", _, _) | ("runs", _, "head.json"):
+        case ("home.json" | ".gitignore" | "lock",) | ("blobs", _, _) | ("runs", _, "head.json"):
             return "file"
         case ("runs", name) if name.endswith(".jsonl"):
             return "file"
     return ""
 
 
-def _left_behind(name: str) -> bool:
+def left_behind(name: str) -> bool:
     """Is the process that made a temp file gone? One of another host or namespace may still be at work on it."""
     found = _PID.search(name)
     return found is not None and process.look(int(found[1])).state in ("none", "zombie")

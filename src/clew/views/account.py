@@ -7,7 +7,7 @@ from clew.views.advice import reason_text
 from clew.views.approvals import decision_lines
 from clew.views.effects import call_text, standing
 from clew.views.measures import check_lines, limits_text, usage_text
-from clew.views.plain import When, count_text, duration_text, one_line, value_text
+from clew.views.plain import When, count_text, duration_text, one_line, size_text, value_text
 
 Facts = Mapping[str, Any]
 
@@ -56,6 +56,9 @@ def _metrics(metrics: Facts) -> str:
     parts += usage_text(metrics)
     if metrics.get("toolFailures"):
         parts.append(count_text(metrics["toolFailures"], "error answer"))
+    kept = metrics.get("artifacts") or {}
+    if kept.get("stored"):
+        parts.append(f"{count_text(kept['stored'], 'artifact')} ({size_text(kept['totalBytes'])})")
     stepped = ", while the clock was set back" if metrics.get("clockStepped") else ""
     return f"{', '.join(parts)}; {duration_text(metrics['durationMs'])} from its first record to its last{stepped}"
 
@@ -154,9 +157,11 @@ def verdict_line(found: Facts) -> str:
     chain = f"chain {found['chain'][:12]}" if found["chained"] else "no chain"
     missing = found["missingBlobs"]
     if missing:
-        return f"DAMAGED  {found['runId']}  answers missing or damaged: {', '.join(missing)}; {tail}"
+        return f"DAMAGED  {found['runId']}  contents missing or damaged: {', '.join(missing)}; {tail}"
     word = "CONTRADICTS ITSELF" if found.get("findingCount") else "OK"
-    return f"{word}  {found['runId']}  {tail}, {chain}"
+    pruned = found.get("prunedBlobs") or {}
+    gone = f"; {count_text(len(pruned), 'content')} pruned, the last on {max(pruned.values())}" if pruned else ""
+    return f"{word}  {found['runId']}  {tail}, {chain}{gone}"
 
 
 def started_lines(effects: Sequence[Facts]) -> list[str]:

@@ -8,7 +8,7 @@ import msgspec
 
 from clew.core.checkup import Checkup, Some, Survey, Volume
 from clew.core.times import parse_ms
-from clew.views.plain import count_text, one_line
+from clew.views.plain import count_text, one_line, size_text
 
 Level = Literal["ok", "note", "warning", "problem"]
 LEVELS: Final[tuple[Level, ...]] = ("ok", "note", "warning", "problem")
@@ -181,6 +181,7 @@ def _room(volume: Volume, where: str) -> Findings:
 
 
 def _folder(survey: Survey) -> Findings:
+    yield from _sizes(survey)
     if not survey.ignored:
         what = "there is no .gitignore in it: journals may end up in a repository"
         yield Finding("note", "folder", what, survey.path, f"echo '*' > {shlex.quote(survey.path)}/.gitignore")
@@ -192,6 +193,19 @@ def _folder(survey: Survey) -> Findings:
     yield from _each(survey.strange_commands, "inbox", _strange)
     if not survey.whole:
         yield Finding("note", "folder", "it holds too many files to look at all of them; the first were", survey.path)
+
+
+def _sizes(survey: Survey) -> Findings:
+    """How much the journals take, which always stay, and how much the blobs, of which a prune may free some."""
+    told = [
+        f"{count_text(survey.sizes[name][0], word)}, {size_text(survey.sizes[name][1])}"
+        for name, word in (("journals", "journal"), ("blobs", "blob file"))
+        if name in survey.sizes
+    ]
+    if told:
+        least = "" if survey.whole else ", and more that was not looked at"
+        step = "clew prune --dry-run  says what of it nobody needs" if "blobs" in survey.sizes else ""
+        yield Finding("ok", "size", "; ".join(told) + least, survey.path, step)
 
 
 def _too_open(one: dict[str, Any]) -> Finding:

@@ -7,7 +7,7 @@ import msgspec
 
 from clew.core.records import Record
 from clew.views.advice import reason_text
-from clew.views.plain import When, arguments_text, one_line, value_text
+from clew.views.plain import When, arguments_text, one_line, size_text, value_text
 
 Event = Mapping[str, Any]
 
@@ -288,6 +288,13 @@ def _control(event: Event) -> list[str]:
     return [one_line(f"{told}{reason}", 500)]
 
 
+def _artifact(event: Event) -> list[str]:
+    name, size = one_line(str(event.get("artifactId")), 100), event.get("sizeBytes")
+    told = f"{event.get('mediaType')}, {size_text(size) if type(size) is int else '?'}"
+    blocked = event.get("status") == "blocked"
+    return [one_line(f"artifact {name} {'is not kept, for there is a secret in it' if blocked else f'({told})'}", 400)]
+
+
 def _extension(event: Event) -> list[str]:
     ended = {"failed": "failed", "timed_out": "took too long"}.get(str(event.get("status")), "was told")
     told = f"extension {event.get('extensionId')} {event.get('extensionVersion')} {ended} at {event.get('lifecycle')}"
@@ -323,6 +330,7 @@ _EVENTS: Final[dict[str, Callable[[Event], list[str]]]] = {
     "leg_ended": lambda event: [f"leg {event.get('leg')} ended"],
     "control": _control,
     "extension_lifecycle": _extension,
+    "artifact_created": _artifact,
     "error": lambda event: [one_line(f"error: {event.get('message')}", 500)],
     "approval_required": _wanted,
     "approval_resolved": _decided,

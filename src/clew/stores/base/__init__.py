@@ -13,6 +13,7 @@ from clew.stores.base.journals import (
 )
 from clew.stores.base.kept import BlobPack, BlobStore, Kept, KeyIndex
 from clew.stores.base.machine import UNMARKED, CommandEnd, Order, Processes
+from clew.stores.base.upkeep import Leftover, Pruning, Upkeep
 from clew.stores.base.workspace import (
     COVER_LIMITS,
     CoverLimits,
@@ -39,10 +40,12 @@ __all__ = [
     "Found",
     "Kept",
     "KeyIndex",
+    "Leftover",
     "Listing",
     "Order",
     "Processes",
     "Proof",
+    "Pruning",
     "PutBack",
     "PutBackEnd",
     "PutBackOutcome",
@@ -51,5 +54,6 @@ __all__ = [
     "RunWriter",
     "Tail",
     "TailRepaired",
+    "Upkeep",
     "Workspace",
 ]

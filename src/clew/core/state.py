@@ -21,6 +21,7 @@ from clew.core.metrics import RunMetrics
 from clew.core.operation import DurableOperation
 from clew.core.packing import CallBook
 from clew.core.records import Record
+from clew.core.restoring import NO_RESTORES, Restores
 from clew.core.times import parse_ms
 from clew.core.usage import Usage
 from clew.errors import Corrupt
@@ -115,9 +116,9 @@ class RunState:
     __slots__ = (
         "aborting", "accepted_parts", "active_ms", "agent_end", "amid", "answers", "approvals", "asked", "calls",
         "chain", "checkpoints", "checks", "clock_stepped", "controls", "delegations", "extensions", "finish", "guard",
-        "guarded", "last_append", "last_time", "legs", "limits", "loop", "messages", "metrics", "numbers", "operation",
-        "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps", "theirs",
-        "trace_sequence", "turns",
+        "guarded", "last_append", "last_time", "legs", "limits", "loop", "messages", "metrics", "numbers",
+        "operation", "own", "pause", "pending", "restores", "reviews", "run_id", "sequence", "start", "started_at",
+        "steps", "theirs", "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -152,6 +153,7 @@ class RunState:
         self.controls: Book[dict[str, Any]] = Book()
         self.extensions: Book[Receipts] = Book()
         self.numbers: Book[int] = Book()
+        self.restores: Restores = NO_RESTORES
         self.checkpoints: Book[CheckpointState] = Book()
         self.guarded: Book[str] = Book()
         self.guard = ""
@@ -207,6 +209,7 @@ class RunState:
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
         self.delegations, self.guard = other.delegations, other.guard
         self.limits, self.checks, self.loop = other.limits, other.checks, other.loop
+        self.restores = other.restores
 
     # What a reader asks.
 

@@ -1,6 +1,6 @@
 """What a restore does with each recorded path, and what is recorded of it. No file is looked at here."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, Literal
 
@@ -20,9 +20,9 @@ from clew.core.checkpoint import (
 
 Event = dict[str, Any]
 Deed = Literal["restore", "merge", "unchanged", "conflict", "unknown"]
-Outcome = Literal["restored", "merged", "unchanged", "conflict", "unknown"]
+Outcome = Literal["restored", "merged", "unchanged", "conflict", "unknown", "failed"]
 
-OUTCOMES: Final = ("restored", "merged", "unchanged", "conflict", "unknown")
+OUTCOMES: Final = ("restored", "merged", "unchanged", "conflict", "unknown", "failed")
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -46,8 +46,13 @@ class Begun(msgspec.Struct, frozen=True):
 
     def halfway(self, path: str, now: PathState) -> bool:
         """May this be what a death amid this path has left? Where it is gone, it may stand beside itself."""
-        found, wanted = self.found.get(path, ABSENT), self.wanted.get(path, ABSENT)
-        return path in self.wanted and (now in (found, ABSENT) or now.kind == wanted.kind == "folder")
+        if path not in self.wanted:
+            return False
+        return now in (self.found[path], ABSENT) or now.kind == self.wanted[path].kind == "folder"
+
+    def intent(self, path: str) -> "Intent":
+        """What it wanted with one of its paths."""
+        return Intent(path, self.found[path], self.wanted[path], path in self.merged)
 
 
 class Restores(msgspec.Struct, frozen=True):
@@ -90,19 +95,20 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def planned(
-    span: Sequence[Checkpoint], later: Sequence[Checkpoint], now: Manifest, *, paths: Iterable[str] = (),
-    begun: Begun | None = None, merge: bool = False, gone: Mapping[str, str] = {},
+    span: Sequence[Checkpoint], later: Sequence[Checkpoint], paths: Iterable[str], now: Manifest, *,
+    begun: Begun | None = None, merge: bool = False, gone: Mapping[str, str] = {}, unseen: Mapping[str, str] = {},
 ) -> list[Decision]:  # fmt: skip
     """Decide for each path of a checkpoint whether it may be put back. Touches nothing.
 
     Args:
         span: The checkpoint that is taken back, with those after it that are taken back as well, in their order.
         later: The checkpoints of the run that come after these, in their order.
-        now: How the paths stand.
-        paths: Only these, and what lies below them; all when left out.
+        paths: Those that are `chosen` of the span.
+        now: How they stand.
         begun: A restore of the same that was cut off.
         merge: Try to merge a file that was changed since.
         gone: Contents that cannot be had, by digest, and why.
+        unseen: Paths of which nobody can say how they stand, and why.
 
     Returns:
         One decision a path, by path.
@@ -110,23 +116,22 @@ def planned(
     Source:
         DESIGN §7; contract #151, #155; cases C53 to C57, C65.
     """
-    wanted = sorted({path for taken in span for path in paths_of(taken)})
-    chosen = [path for path in wanted if is_chosen(path, paths)]
-    found = {path: _decide(path, span, later, now.get(path, ABSENT), begun, merge) for path in chosen}
+    found = {path: _decide(path, span, later, now.get(path, ABSENT), begun, merge) for path in paths}
     found = {path: _without_content(decision, gone) for path, decision in found.items()}
+    found |= {path: _but(found[path], "conflict", why) for path, why in unseen.items()}
     _keep_what_holds_others(found)
-    return [found[path] for path in chosen]
+    return [found[path] for path in sorted(found)]
 
 
-def is_chosen(path: str, paths: Iterable[str]) -> bool:
+def chosen(span: Sequence[Checkpoint], named: Collection[str] = ()) -> list[str]:
+    """The paths of these checkpoints that are named, or lie below one that is; all of them when none is named."""
+    found = sorted({path for taken in span for path in taken.before or ()})
+    return [path for path in found if is_chosen(path, named)]
+
+
+def is_chosen(path: str, named: Collection[str]) -> bool:
     """Is a path one of these, or below one of them? All are when none is named."""
-    named = tuple(paths)
     return not named or any(path == each or path.startswith(f"{each}/") for each in named)
-
-
-def paths_of(checkpoint: Checkpoint) -> set[str]:
-    """Every path that a checkpoint says anything of; none while nobody recorded what an effect changed."""
-    return {*(checkpoint.before or ())}
 
 
 def before(checkpoint: Checkpoint, path: str) -> PathState:
@@ -153,19 +158,21 @@ def _decide(
     merge: bool,
 ) -> Decision:
     taken = [each for each in span if path in (each.before or ())]
-    was, base = before(taken[0], path), _with_mode(left(taken[-1], path), now)
+    was, base = before(taken[0], path), as_announced(left(taken[-1], path), now)
     decision = Decision(path, "restore", now, was, base)
     if begun is not None and path in begun.wanted and now == begun.wanted[path]:
         return _but(decision, "unchanged", f"{begun.restore_id} put it back")
+    if begun is not None and begun.halfway(path, now):
+        return msgspec.structs.replace(decision, to=begun.wanted[path])
     how = standing(was, base, now)
     if how == "as_before":
         return _but(decision, "unchanged", "it stands as it did before")
     gap = _gap(path, taken)
     if gap:
         return _but(decision, "conflict", gap)
-    if how == "as_left" or (begun is not None and path not in begun.merged and begun.halfway(path, now)):
+    if how == "as_left":
         return decision
-    by = _changed_later(path, later)
+    by = changed_later(path, later)
     if by:
         return msgspec.structs.replace(_but(decision, "conflict", f"{by} changed it later"), by=by)
     if how == "unknown":
@@ -188,7 +195,7 @@ def _without_content(decision: Decision, gone: Mapping[str, str]) -> Decision:
     return _but(decision, "conflict", why) if why else decision
 
 
-def _with_mode(announced: PathState | None, now: PathState) -> PathState | None:
+def as_announced(announced: PathState | None, now: PathState) -> PathState | None:
     """A state that was announced without a mode, with the one that stands there."""
     if announced is None or announced.kind not in ("file", "folder") or announced.mode is not None:
         return announced
@@ -204,12 +211,12 @@ def _gap(path: str, taken: Sequence[Checkpoint]) -> str:
     for earlier, after in pairwise(taken):
         found = before(after, path)
         untouched = found == before(earlier, path)
-        if not untouched and found != _with_mode(left(earlier, path), found):
+        if not untouched and found != as_announced(left(earlier, path), found):
             return f"somebody changed it between {earlier.checkpoint_id} and {after.checkpoint_id}"
     return ""
 
 
-def _changed_later(path: str, later: Sequence[Checkpoint]) -> str:
+def changed_later(path: str, later: Sequence[Checkpoint]) -> str:
     """The last of these checkpoints whose effect changed the path, or may have; empty when none did."""
     touching = [each for each in later if path in (each.before or ()) and left(each, path) != before(each, path)]
     return touching[-1].checkpoint_id if touching else ""
@@ -256,16 +263,53 @@ def merged_mode(base: int | None, ours: int | None, theirs: int | None) -> int |
 
 
 class Told(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one path; `by` is the later checkpoint that is in the way, `why` says in words what was found."""
+    """What became of one path, or is to.
+
+    `why` says in words what was found, `by` names the later checkpoint that is in the way, `code` is that of the error.
+    """
 
     path: str
     outcome: Outcome
     why: str = ""
     by: str = ""
+    code: str = ""
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """One path that may be touched: as it must be found, as it shall stand, and whether that is a merge."""
+
+    path: str
+    found: PathState
+    wanted: PathState
+    merged: bool = False
+
+    def as_json(self) -> Event:
+        """One of the member `paths` of a restore that starts."""
+        states = {"from": msgspec.to_builtins(self.found), "to": msgspec.to_builtins(self.wanted)}
+        return {"path": self.path, **states} | ({"merged": True} if self.merged else {})
+
+
+def intents(decisions: Iterable[Decision], merges: Mapping[str, PathState], begun: Begun | None = None) -> list[Intent]:
+    """What may be touched, by path.
+
+    Of a path that an earlier restore had in hand: as that one found and wanted it, for only so what its death has left
+    is settled; unless it stands as that one neither found nor wanted it, and is decided anew.
+
+    Args:
+        decisions: What was decided for each path.
+        merges: How the merged ones shall stand.
+        begun: The restore that was cut off.
+    """
+    found = {} if begun is None else {path: begun.intent(path) for path in begun.wanted}
+    for decision in decisions:
+        path, earlier = decision.path, found.get(decision.path)
+        if decision.touches and (earlier is None or begun is None or not begun.halfway(path, decision.now)):
+            found[path] = Intent(path, decision.now, merges.get(path, decision.to), decision.deed == "merge")
+    return [found[path] for path in sorted(found)]
 
 
 def restore_started(
-    restore_id: str, checkpoint_id: str, decisions: Iterable[Decision], *, by: str, reason: str, through: str = "",
+    restore_id: str, checkpoint_id: str, wanted: Iterable[Intent], *, by: str, reason: str, through: str = "",
     goes_on: str = "",
 ) -> Event:  # fmt: skip
     """What is about to be put back, path by path: recorded before the first of them is touched."""
@@ -278,17 +322,8 @@ def restore_started(
         **({"goesOn": goes_on} if goes_on else {}),
         "by": by,
         "reason": reason,
-        "paths": [_intent(decision) for decision in decisions],
+        "paths": [intent.as_json() for intent in wanted],
     }
-
-
-def _intent(decision: Decision) -> Event:
-    told: Event = {
-        "path": decision.path,
-        "from": msgspec.to_builtins(decision.now),
-        "to": msgspec.to_builtins(decision.to),
-    }
-    return told | {"merged": True} if decision.deed == "merge" else told
 
 
 def restore_ended(begun: Begun, told: Iterable[Told], *, by: str, reason: str) -> Event:

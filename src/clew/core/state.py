@@ -208,6 +208,7 @@ class RunState:
         self.operation, self.aborting, self.accepted_parts = other.operation, other.aborting, other.accepted_parts
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
         self.delegations, self.guard = other.delegations, other.guard
+        self.restores = other.restores
         self.limits, self.checks, self.loop = other.limits, other.checks, other.loop
         self.restores = other.restores
 

@@ -350,6 +350,9 @@ def _extension(state: RunState, event: Event, record: Record, position: int) -> 
 def _restored(state: RunState, event: Event, record: Record, position: int) -> None:
     if state.leg is None or state.leg.purpose != "control":
         raise Illegal("files are put back in a leg that runs no agent")
+    kept = state.checkpoints.get(_text(event, "checkpointId"))
+    if kept is None or not kept.started:
+        raise Illegal(f"there is no checkpoint {event['checkpointId']!r} to put back")
     state.restores = take_restored(state.restores, event)
 
 

@@ -33,9 +33,8 @@ def difference_lines(taken: Checkpoint, paths: Sequence[PathDiff], content: Cont
         yield ""
         yield f"{change_word(each)}  {_names(each)}  ({standing_text(each)})"
         yield from path_lines(each, content)
-    missing = [one_line(f"{told.path or told.pattern or 'more'}: {told.why}", 300) for told in taken.not_covered]
-    if missing:
-        yield from ["", "not covered:", *(f"  {text}" for text in missing)]
+    if taken.not_covered:
+        yield from ["", "not covered:", *(f"  {_missing(told)}" for told in taken.not_covered)]
 
 
 def difference_json(taken: Checkpoint, paths: Iterable[PathDiff], content: Content) -> dict[str, Any]:
@@ -50,12 +49,14 @@ def difference_json(taken: Checkpoint, paths: Iterable[PathDiff], content: Conte
         "reversible": taken.reversible,
         "recorded": taken.after is not None,
         "paths": [{**each.as_json(), "change": change_word(each), **_text_json(each, content)} for each in paths],
-        "notCovered": [{name: value for name, value in _told(told) if value} for told in taken.not_covered],
+        "notCovered": list(taken.not_covered),
     }
 
 
-def _told(missing: Any) -> list[tuple[str, Any]]:
-    return [(name, getattr(missing, name)) for name in ("path", "pattern", "why")]
+def _missing(told: Mapping[str, Any]) -> str:
+    name = told.get("path") or told.get("pattern")
+    count = count_text(told["count"], "path") if "count" in told else ""
+    return one_line(": ".join(part for part in (name or count, told["why"], count if name else "") if part), 300)
 
 
 def _text_json(each: PathDiff, content: Content) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def _compared(each: PathDiff, content: Content) -> tuple[str, list[str] | None]:
     old, new = each.before, each.compared
     if old.sha256 == new.sha256:
         return "", None
-    sizes = f"{_size(old)} → {_size(new)}"
+    sizes = _sizes(old.size_bytes, new.size_bytes)
     if max(old.size_bytes or 0, new.size_bytes or 0) > MERGE_BYTES:
         return f"too large to compare line by line, {sizes} (the limit is {size_text(MERGE_BYTES)})", None
     sides = [_bytes(each.renamed or each.path, old, content), _bytes(each.path, new, content)]
@@ -137,8 +138,10 @@ def _bytes(path: str, state: PathState, content: Content) -> bytes | None:
     return content(path, state) if state.kind == "file" else b""
 
 
-def _size(state: PathState) -> str:
-    return "nothing" if state.size_bytes is None else count_text(state.size_bytes, "byte")
+def _sizes(old: int | None, new: int | None) -> str:
+    if old is None or new is None:
+        return " → ".join("nothing" if size is None else count_text(size, "byte") for size in (old, new))
+    return f"{old} → {count_text(new, 'byte')}"
 
 
 def _is_utf8(data: bytes | None) -> bool:

@@ -8,10 +8,13 @@ import pytest
 from clew.core.checkpoint import ABSENT, Checkpoint, PathState
 from clew.core.comparing import PathDiff, compared
 from clew.core.merging import MERGE_BYTES
+from clew.core.restoring import Begun
 from clew.views.differences import (
+    cut_off_lines,
     difference_json,
     difference_lines,
     path_lines,
+    restore_told,
     restored_lines,
     restored_summary,
     standing_text,
@@ -275,3 +278,29 @@ def test_a_restore_says_of_each_path_what_became_of_it() -> None:
 def test_a_restore_is_summed_up(members: dict[str, Any], text: str) -> None:
     """A long list ends with what matters."""
     assert text == restored_summary(REPORT | members)
+
+
+@pytest.mark.parametrize(("through", "words"), [("", "clew restore r k1"), ("k3", "clew restore r k1 --later")])
+def test_a_restore_that_was_cut_off_says_how_it_goes_on(through: str, words: str) -> None:
+    """Half a tree is worse than either; whoever looks at the run is told."""
+    assert f"next: {words}" == cut_off_lines("r", Begun("restore-1", "k1", through, {}, {}))[1]
+
+
+def test_no_restore_is_under_way() -> None:
+    """Then nothing is said of it."""
+    assert cut_off_lines("r", None) == []
+
+
+def test_the_log_tells_of_a_restore() -> None:
+    """Who, why, and what became of each path; of many the first ones."""
+    said = {"restoreId": "restore-1", "checkpointId": "k1", "by": "ann", "reason": "wrong\x1b"}
+    begins = restore_told({**said, "state": "started", "paths": [{"path": "a"}]})
+    ended = restore_told({**said, "state": "ended", "paths": [{"path": "a", "outcome": "restored"}] * 21})
+
+    assert ["restore-1 of k1 begins: 1 path, by ann: wrong\\x1b", "is to be put back  a"] == begins
+    assert ["restored  a", "… and 1 more"] == ended[-2:]
+
+
+def test_the_log_tells_of_a_restore_that_says_nothing() -> None:
+    """Whoever wrote it, a reader does not stumble."""
+    assert restore_told({"paths": [3]}) == ["None of None begins: 0 paths, by None: None"]

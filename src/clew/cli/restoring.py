@@ -1,12 +1,15 @@
 """`clew diff` and `clew restore`: what a run's calls changed in files, and how it is put back."""
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from clew.cli.desk import Desk, login
 from clew.errors import Refused, Storage
+from clew.runtime.home import Home
 from clew.views.differences import difference_json, difference_lines, restored_lines, restored_summary
 
+MOST_LINES: Final = 80
 _LEFT_ALONE: Final = ("conflict", "unknown")
 
 
@@ -38,6 +41,18 @@ def diff(desk: Desk, run: str, checkpoint: str | None) -> int:
     if not number:
         desk.screen.tell(f"run {run_id} has no checkpoint: none of its calls declared paths")
     return 0
+
+
+def changed_lines(desk: Desk, home: Home, run_id: str, checkpoint: str | None) -> list[str]:
+    """What a call changed in files, as evidence for whoever settles it; the beginning, if that is much."""
+    if checkpoint is None:
+        return []
+    (found,) = home.diff(run_id, checkpoint)
+    lines = list(
+        islice(difference_lines(found.checkpoint, found.paths, found.content, desk.when(home)), MOST_LINES + 1)
+    )
+    more = [f"… the rest by: clew diff {run_id} {checkpoint}"] if len(lines) > MOST_LINES else []
+    return [*lines[:MOST_LINES], *more]
 
 
 def restore(desk: Desk, run: str, wanted: Wanted, *, by: str | None, reason: str) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from clew.core.checkpoint import Checkpoint, PathState
 from clew.core.comparing import PathDiff
 from clew.core.merging import MERGE_BYTES, comparable, is_text, lines_of
+from clew.core.restoring import Begun
 from clew.views.plain import When, count_text, one_line, size_text
 
 Content = Callable[[str, PathState], bytes | None]
@@ -14,6 +15,7 @@ Content = Callable[[str, PathState], bytes | None]
 
 NULL_DEVICE: Final = "/dev/null"
 NO_NEWLINE: Final = "\\ No newline at end of file"
+_LISTED: Final = 20
 _STANDING: Final = {
     "as_before": "stands as before",
     "as_left": "stands as the call left it",
@@ -193,3 +195,25 @@ def restored_summary(report: Mapping[str, Any]) -> str:
     counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))
     would = "it would be: " if report["dryRun"] else ""
     return f"{report['checkpointId']}: {would}{counts or 'nothing to do'}"
+
+
+def cut_off_lines(run: str, begun: Begun | None) -> list[str]:
+    """That a restore was cut off, and how to go on with it; nothing when none was."""
+    if begun is None:
+        return []
+    later = " --later" if begun.through else ""
+    return [
+        f"{begun.restore_id} of {begun.checkpoint_id} was cut off; its files may be half put back",
+        f"next: clew restore {run} {begun.checkpoint_id}{later}",
+    ]
+
+
+def restore_told(event: Mapping[str, Any]) -> list[str]:
+    """A `restored` event of a journal: what was about to be put back, or what became of it, a line a path."""
+    paths = [each for each in event.get("paths") or () if isinstance(each, dict)]
+    ended = event.get("state") == "ended"
+    word = f"{event.get('restoreId')} of {event.get('checkpointId')} {'ended' if ended else 'begins'}"
+    head = f"{word}: {count_text(len(paths), 'path')}, by {event.get('by')}: {event.get('reason')}"
+    listed = [f"{each.get('outcome', 'is to be put back')}  {each.get('path')}{_why(each)}" for each in paths]
+    more = [f"… and {len(listed) - _LISTED} more"] if len(listed) > _LISTED else []
+    return [one_line(text, 500) for text in (head, *listed[:_LISTED], *more)]

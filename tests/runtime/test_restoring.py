@@ -259,8 +259,8 @@ def spoil(blobs: Path) -> None:
             file.write_bytes(file.read_bytes().replace(b"two", b"twx"))
 
 
-@pytest.mark.parametrize(("harm", "words"), [(shutil.rmtree, "gone"), (spoil, "damaged")])
-def test_a_content_that_cannot_be_had_is_named(keeper: Keeper, harm: Callable[[Path], None], words: str) -> None:
+@pytest.mark.parametrize("harm", [shutil.rmtree, spoil])
+def test_a_content_that_cannot_be_had_is_named(keeper: Keeper, harm: Callable[[Path], None]) -> None:
     """#157: that path alone is a conflict, with the blob's name; what needs no content goes back."""
     name = keeper.call(["a", "b"], lambda: [write(keeper, path, b"call") for path in "ab"])
     keeper.end()
@@ -269,7 +269,7 @@ def test_a_content_that_cannot_be_had_is_named(keeper: Keeper, harm: Callable[[P
 
     assert ("conflict", True, "restored") == (
         kept["outcome"],
-        f"its content is {words}" in kept["why"],
+        "its content cannot be had: " in kept["why"],
         made["outcome"],
     )
     assert not (keeper.folder / "b").exists()

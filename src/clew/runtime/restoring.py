@@ -177,11 +177,16 @@ class Job:
 
     def _gone(self, digests: Iterable[str]) -> dict[str, str]:
         """Which of these contents are missing or damaged, in words."""
-        blobs = self.place.blobs
-        lost = [digest for digest in digests if not blobs.has(digest)]
-        return {
-            digest: f"its content is {'damaged' if blobs.knows(digest) else 'gone'}: blob {digest}" for digest in lost
-        }
+        lost = [digest for digest in digests if not self.place.blobs.has(digest)]
+        return {digest: why for digest in lost if (why := self._why_gone(digest))}
+
+    def _why_gone(self, digest: str) -> str:
+        try:
+            for _ in self.place.blobs.pieces(digest):
+                pass
+        except ClewError as fault:
+            return f"its content cannot be had: {fault.message}"
+        return ""
 
     def _mix(self, decision: Decision) -> Decision:
         """Both changes in one content; or a conflict, for what cannot be merged stays as it is."""

@@ -11,7 +11,6 @@ from clew.core.checkpoint import (
     CheckpointState,
     Manifest,
     PathState,
-    read_checkpoint,
 )
 from clew.core.comparing import PathDiff, compared
 from clew.core.cover import decode_cover, touched
@@ -19,6 +18,7 @@ from clew.core.folding import fold
 from clew.core.ids import check_id
 from clew.core.state import RunState
 from clew.errors import ClewError, NotFound
+from clew.runtime.checkpoint import checkpoint_at
 from clew.runtime.opening import HomeParts
 from clew.stores.base import Workspace
 
@@ -43,9 +43,7 @@ def workspace_of(place: HomeParts, state: RunState) -> Workspace:
 
 def read_kept(place: HomeParts, state: RunState, known: CheckpointState) -> Checkpoint:
     """A checkpoint as its records tell it."""
-    first = place.store.record_at(state.run_id, known.position).payload
-    second = place.store.record_at(state.run_id, known.after).payload if known.after else None
-    return read_checkpoint(first, second)
+    return checkpoint_at(place.store, state, known.position, known.after)
 
 
 def unrolled(place: HomeParts, workspace: Workspace, taken: Checkpoint) -> Checkpoint:

@@ -388,7 +388,7 @@ def test_a_run_whose_owner_died_wants_an_operator(keeper: Keeper) -> None:
 def test_what_is_no_restore_is_refused(
     keeper: Keeper, words: tuple[str, ...], family: type[ClewError], code: str
 ) -> None:
-    """#148, #154, #157: before anything is touched or recorded."""
+    """#148, #157: before anything is touched or recorded."""
     keeper.edit("a", b"call")
     keeper.edit("b", b"call", reversible=False)
     keeper.end()

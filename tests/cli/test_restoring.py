@@ -61,7 +61,7 @@ def test_a_run_without_checkpoints_says_so(keeper: Keeper, typed: Typed) -> None
 
 def test_a_restore_says_of_each_path_what_became_of_it(keeper: Keeper, typed: Typed) -> None:
     """4, when one was left alone: some of what was asked for is not so."""
-    name = keeper.call(["a", "b"], lambda: [(keeper.folder / path).write_bytes(b"call") for path in "ab"])
+    name = keeper.call(["a", "b"], keeper.writing("a", "b"))
     keeper.end()
     (keeper.folder / "b").write_bytes(b"mine")
     done = typed("restore", RUN, name, "--by", "ann")
@@ -73,7 +73,7 @@ def test_a_restore_says_of_each_path_what_became_of_it(keeper: Keeper, typed: Ty
 
 def test_a_restore_of_a_named_path_as_json(keeper: Keeper, typed: Typed) -> None:
     """0: what was asked for is so; who asked is whoever is logged in."""
-    name = keeper.call(["a", "b"], lambda: [(keeper.folder / path).write_bytes(b"call") for path in "ab"])
+    name = keeper.call(["a", "b"], keeper.writing("a", "b"))
     keeper.end()
     done = typed("restore", RUN, name, "a", "--json")
     who = keeper.home.reader.store.identity()["user"]

@@ -19,7 +19,7 @@ from clew.core.folding import close_leg, fold, take
 from clew.core.needs import Guarded
 from clew.core.outcome import Outcome
 from clew.core.records import Draft, Record
-from clew.core.restoring import Intent, restore_started
+from clew.core.restored import Intent, restore_started
 from clew.core.resume import Facts, Fingerprint, prepare_run_resume
 from clew.core.state import RunState
 from clew.errors import Corrupt, Refused

@@ -14,7 +14,7 @@ from clew.core.events import Event
 from clew.core.extensions import extension_lifecycle
 from clew.core.happenings import HAPPENINGS, is_recorded_value
 from clew.core.needs import Guarded
-from clew.core.restoring import Intent, restore_started
+from clew.core.restored import Intent, restore_started
 from clew.errors import Corrupt
 from tests.histories import (
     CHARGE,

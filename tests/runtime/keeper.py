@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import clew
 from clew.core import guarding
@@ -16,7 +16,7 @@ from clew.runtime.recovery import end_leg, give_birth
 from tests.histories import CONFIG, EDIT, completed, facts, paused, proposed, returned
 
 RUN = "r1"
-WHO = {"by": "ann", "reason": "wrong branch"}
+WHO: Final[dict[str, Any]] = {"by": "ann", "reason": "wrong branch"}
 
 Standing = dict[bytes, tuple[str, bytes, int]]
 
@@ -66,6 +66,15 @@ class Keeper:
     def edit(self, path: str, data: bytes, **how: Any) -> str:
         """A call that gives one file another content."""
         return self.call([path], lambda: (self.folder / path).write_bytes(data), **how)
+
+    def writing(self, *paths: str, data: bytes = b"call") -> Callable[[], None]:
+        """What a call does that gives all of these one content."""
+
+        def deed() -> None:
+            for path in paths:
+                (self.folder / path).write_bytes(data)
+
+        return deed
 
     def restore(self, checkpoint: str, *paths: str, **how: Any) -> dict[str, str]:
         """Put it back; what became of each path."""

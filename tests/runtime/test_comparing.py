@@ -59,7 +59,12 @@ def test_what_a_dead_call_left_is_read_where_it_stands(keeper: Keeper) -> None:
 
 def test_what_is_no_file_has_no_content(keeper: Keeper) -> None:
     """A link is what it says, a folder is what lies in it; what is gone cannot be read either."""
-    keeper.call(["l", "a"], lambda: (os.symlink("a", keeper.folder / "l"), (keeper.folder / "a").unlink()))
+
+    def linked() -> None:
+        (keeper.folder / "l").symlink_to("a")
+        (keeper.folder / "a").unlink()
+
+    keeper.call(["l", "a"], linked)
     keeper.end()
     found = only(keeper)
     lost = found.paths[0].before
@@ -73,7 +78,7 @@ def test_what_is_no_file_has_no_content(keeper: Keeper) -> None:
 
 def test_a_path_that_cannot_be_looked_at_is_told_and_the_others_too(keeper: Keeper) -> None:
     """A pipe in the place of a file stops nobody from seeing the rest."""
-    keeper.call(["a", "b"], lambda: [(keeper.folder / name).write_bytes(b"x") for name in "ab"])
+    keeper.call(["a", "b"], keeper.writing("a", "b", data=b"x"))
     keeper.end()
     (keeper.folder / "a").unlink()
     os.mkfifo(keeper.folder / "a")

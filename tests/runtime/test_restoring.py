@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.checkpoint import ABSENT
 from clew.errors import ClewError, Held, NotFound, Refused, UsageError
 from clew.stores.blobs import FileBlobStore
 from tests.runtime.keeper import RUN, WHO, Keeper, outcomes, standing
@@ -87,7 +86,7 @@ def test_everything_that_a_call_may_do_to_a_path_is_taken_back(keeper: Keeper) -
 
 def test_what_lies_beside_the_checkpoint_is_not_looked_at(keeper: Keeper) -> None:
     """C53, C54: nothing is cleaned up, whatever the call made or read beside its paths."""
-    name = keeper.call(["a"], lambda: [write(keeper, path, b"mine") for path in ("a", "out.bin")])
+    name = keeper.call(["a"], keeper.writing("a", "out.bin", data=b"mine"))
     keeper.end()
     keeper.restore(name)
 
@@ -96,7 +95,7 @@ def test_what_lies_beside_the_checkpoint_is_not_looked_at(keeper: Keeper) -> Non
 
 def test_each_path_is_judged_by_itself(keeper: Keeper) -> None:
     """#151, C56: one that somebody changed since stays and is named, with its code; the other goes back."""
-    name = keeper.call(["a", "b"], lambda: [write(keeper, path, b"call") for path in "ab"])
+    name = keeper.call(["a", "b"], keeper.writing("a", "b"))
     keeper.end()
     write(keeper, "b", b"mine")
     report = keeper.report(name)
@@ -128,7 +127,7 @@ def test_a_file_that_stands_as_before_is_not_written(keeper: Keeper) -> None:
 def test_only_the_named_paths_are_touched(keeper: Keeper) -> None:
     """A folder stands for what lies in it."""
     (keeper.folder / "d").mkdir()
-    name = keeper.call(["a", "d/f"], lambda: [write(keeper, path, b"call") for path in ("a", "d/f")])
+    name = keeper.call(["a", "d/f"], keeper.writing("a", "d/f"))
     keeper.end()
 
     assert ({"d/f": "restored"}, b"call") == (keeper.restore(name, "d"), (keeper.folder / "a").read_bytes())
@@ -262,7 +261,7 @@ def spoil(blobs: Path) -> None:
 @pytest.mark.parametrize("harm", [shutil.rmtree, spoil])
 def test_a_content_that_cannot_be_had_is_named(keeper: Keeper, harm: Callable[[Path], None]) -> None:
     """#157: that path alone is a conflict, with the blob's name; what needs no content goes back."""
-    name = keeper.call(["a", "b"], lambda: [write(keeper, path, b"call") for path in "ab"])
+    name = keeper.call(["a", "b"], keeper.writing("a", "b"))
     keeper.end()
     harm(keeper.folder / ".clew" / "blobs")
     kept, made = keeper.report(name)["paths"]
@@ -278,7 +277,12 @@ def test_a_content_that_cannot_be_had_is_named(keeper: Keeper, harm: Callable[[P
 def test_a_folder_that_the_user_put_work_into_stays(keeper: Keeper) -> None:
     """The call's own file in it goes, the user's stays, and so does the folder."""
     folder = keeper.folder / "d"
-    name = keeper.call(["d", "d/f"], lambda: (folder.mkdir(), (folder / "f").write_bytes(b"call")))
+
+    def made() -> None:
+        folder.mkdir()
+        (folder / "f").write_bytes(b"call")
+
+    name = keeper.call(["d", "d/f"], made)
     keeper.end()
     (folder / "mine").write_bytes(b"mine")
     found = keeper.restore(name)
@@ -291,7 +295,7 @@ def test_a_folder_that_the_user_put_work_into_stays(keeper: Keeper) -> None:
 
 def test_a_path_that_cannot_be_looked_at_is_a_conflict(keeper: Keeper) -> None:
     """A pipe in its place: the others go on."""
-    name = keeper.call(["a", "b"], lambda: [write(keeper, path, b"call") for path in "ab"])
+    name = keeper.call(["a", "b"], keeper.writing("a", "b"))
     keeper.end()
     (keeper.folder / "a").unlink()
     os.mkfifo(keeper.folder / "a")
@@ -305,7 +309,7 @@ def test_a_path_that_cannot_be_looked_at_is_a_conflict(keeper: Keeper) -> None:
 @pytest.mark.parametrize("how", ["completed", "paused", "dead"])
 def test_what_is_about_to_be_done_is_recorded_and_what_became_of_it(keeper: Keeper, how: str) -> None:
     """W28, DESIGN §4: in a leg of its own, also behind the end of a run; the operation does not move."""
-    name = keeper.call(["a", "b"], lambda: [write(keeper, path, b"call") for path in "ab"])
+    name = keeper.call(["a", "b"], keeper.writing("a", "b"))
     keeper.end(how)
     write(keeper, "b", b"mine")
     before = keeper.home.reader.see(RUN).state
@@ -347,7 +351,6 @@ def test_a_run_goes_on_behind_a_restore(keeper: Keeper) -> None:
     name = keeper.edit("a", b"call")
     keeper.end("paused")
     keeper.restore(name)
-    keeper.edit("a", b"again") if False else None
     row = keeper.home.reader.row(RUN)
 
     assert ("paused", "paused") == (row["state"], row["shown"])
@@ -446,7 +449,7 @@ def three(keeper: Keeper) -> str:
     """A call that changed three files."""
     for path in "bc":
         write(keeper, path, b"old " + path.encode())
-    name = keeper.call("abc", lambda: [write(keeper, path, b"call") for path in "abc"])
+    name = keeper.call("abc", keeper.writing(*"abc"))
     keeper.end()
     return name
 
@@ -526,4 +529,3 @@ def test_a_restore_of_nothing_left_ends_what_was_cut_off(keeper: Keeper) -> None
     found = keeper.restore(name)
 
     assert (["unchanged"] * 3, None) == ([*found.values()], keeper.home.reader.see(RUN).state.restores.begun)
-    assert ABSENT.kind == "absent"

@@ -8,7 +8,7 @@ import pytest
 from clew.core.checkpoint import ABSENT, Checkpoint, PathState
 from clew.core.comparing import PathDiff, compared
 from clew.core.merging import MERGE_BYTES
-from clew.core.restoring import Begun
+from clew.core.restored import Begun
 from clew.views.differences import (
     cut_off_lines,
     difference_json,
@@ -192,8 +192,10 @@ def test_a_checkpoint_is_told_with_each_of_its_paths() -> None:
 
 def test_a_checkpoint_without_changes_says_so() -> None:
     """Silence would look like a fault."""
+    nothing: tuple[Any, Any] = ({}, None)
+
     assert ["  it changed nothing", "  nobody recorded what it changed"] == [
-        list(difference_lines(taken(before), (), content, WHEN))[-1] for before in ({}, None)
+        list(difference_lines(taken(before), (), content, WHEN))[-1] for before in nothing
     ]
 
 

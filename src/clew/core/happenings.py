@@ -14,7 +14,7 @@ from clew.core.ids import effect_key
 from clew.core.keys import recorded_key
 from clew.core.measuring import take_artifact, take_compaction, take_prefix
 from clew.core.records import Record
-from clew.core.restoring import take_restored
+from clew.core.restored import take_restored
 from clew.core.review import Review
 from clew.core.state import RunState, TurnState
 from clew.core.times import parse_ms

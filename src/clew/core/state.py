@@ -21,7 +21,7 @@ from clew.core.metrics import RunMetrics
 from clew.core.operation import DurableOperation
 from clew.core.packing import CallBook
 from clew.core.records import Record
-from clew.core.restoring import NO_RESTORES, Restores
+from clew.core.restored import NO_RESTORES, Restores
 from clew.core.times import parse_ms
 from clew.core.usage import Usage
 from clew.errors import Corrupt

@@ -11,20 +11,8 @@ from clew.core.checkpoint import Checkpoint, PathState
 from clew.core.folding import fold
 from clew.core.ids import call_short
 from clew.core.merging import MERGE_BYTES, merged
-from clew.core.restoring import (
-    Begun,
-    Decision,
-    Intent,
-    Outcome,
-    Told,
-    chosen,
-    intents,
-    merged_mode,
-    needed,
-    planned,
-    restore_ended,
-    restore_started,
-)
+from clew.core.restored import Begun, Intent, Outcome, Told, restore_ended, restore_started
+from clew.core.restoring import Decision, chosen, intents, merged_mode, needed, planned
 from clew.core.resume import check_ours
 from clew.core.state import RunState
 from clew.errors import ClewError, Refused, UsageError

@@ -7,7 +7,7 @@ from typing import Any, Final
 from clew.core.checkpoint import Checkpoint, PathState
 from clew.core.comparing import PathDiff
 from clew.core.merging import MERGE_BYTES, comparable, is_text, lines_of
-from clew.core.restoring import Begun
+from clew.core.restored import Begun
 from clew.views.plain import When, count_text, one_line, size_text
 
 Content = Callable[[str, PathState], bytes | None]

@@ -210,7 +210,6 @@ class RunState:
         self.delegations, self.guard = other.delegations, other.guard
         self.restores = other.restores
         self.limits, self.checks, self.loop = other.limits, other.checks, other.loop
-        self.restores = other.restores
 
     # What a reader asks.
 

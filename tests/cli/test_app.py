@@ -10,8 +10,8 @@ from tests.cli.shell import Done, Shell
 
 Typed = Callable[..., Done]
 COMMANDS = [
-    "run", "ls", "show", "resume", "settle", "approve", "deny", "pause", "steer", "abort", "verify", "unlock", "doctor",
-    "find", "certify",
+    "run", "ls", "show", "diff", "resume", "settle", "approve", "deny", "pause", "steer", "abort", "restore", "verify",
+    "unlock", "doctor", "find", "prune", "certify",
 ]  # fmt: skip
 
 

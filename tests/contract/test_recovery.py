@@ -8,12 +8,12 @@ import pytest
 
 from clew.core.outcome import EXIT_BY_REASON
 from clew.views.advice import REASONS
-from tests.contract import delegated, stopped, troubled
+from tests.contract import delegated, stopped, troubled, undone
 from tests.contract.hostile import Place
 from tests.contract.situations import SITUATIONS, Situation, words_of
 from tests.house.tree import ROOT
 
-MADE = (stopped, troubled, delegated)
+MADE = (stopped, troubled, delegated, undone)
 """The files whose import fills `SITUATIONS`."""
 PAGE = (ROOT / "docs" / "recovery.md").read_text("utf-8")
 

@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.core import events
+from clew.core import events, guarding
 from clew.core.capability import resolve
+from clew.core.checkpoint import ABSENT
 from clew.core.codec import read_record
 from clew.core.compose import Close, Move, Saying
 from clew.core.folding import close_leg, fold, take
+from clew.core.needs import Guarded
 from clew.core.outcome import Outcome
 from clew.core.records import Draft, Record
+from clew.core.restored import Intent, restore_started
 from clew.core.resume import Facts, Fingerprint, prepare_run_resume
 from clew.core.state import RunState
 from clew.errors import Corrupt, Refused
@@ -225,7 +228,8 @@ def test_kinds_that_clew_never_writes_are_refused_in_its_journals(kind: Any) -> 
 def ended() -> Scribe:
     """A run that failed with an effect open, and a leg on it."""
     scribe = Scribe().born()
-    scribe.say(*started(CALL))
+    scribe.say(*proposed(CALL))
+    scribe.say(guarding.kept(CALL, 1, Guarded({"a": ABSENT})), events.effect_receipt(CALL, "started"))
     scribe.say(*failed())
     return scribe.opened("settle")
 
@@ -264,10 +268,12 @@ def test_after_the_finish_four_may_follow() -> None:
     """An effect can be settled and restored when the run is long over."""
     scribe = ended()
     scribe.say(review(CALL, "happened", result_recorded=True, result={"transfer": "T-77"}))
-    scribe.say({"type": "restored", "checkpointId": "k1"})
     scribe.say(events.leg_ended(2))
+    scribe.opened("control")
+    scribe.say(restore_started("restore-1", "k1", [Intent("a", ABSENT, ABSENT)], by="ann", reason="why"))
+    scribe.say(events.leg_ended(3))
 
-    assert ("failed", []) == (scribe.state.state, scribe.state.unsettled())
+    assert ("failed", [], 1) == (scribe.state.state, scribe.state.unsettled(), scribe.state.restores.count)
 
 
 def test_a_pause_needs_a_paused_operation() -> None:

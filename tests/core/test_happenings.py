@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 
-from clew.core import events
+from clew.core import events, guarding
 from clew.core.answers import Answer, beside
 from clew.core.artifacts import stored
 from clew.core.capability import resolve
+from clew.core.checkpoint import ABSENT
 from clew.core.compose import Move
 from clew.core.events import Event
 from clew.core.extensions import extension_lifecycle
 from clew.core.happenings import HAPPENINGS, is_recorded_value
+from clew.core.needs import Guarded
+from clew.core.restored import Intent, restore_started
 from clew.errors import Corrupt
 from tests.histories import (
     CHARGE,
@@ -73,6 +76,17 @@ NOT_KEPT = [started(CALL), [events.effect_receipt(CALL, "committed", persistence
 WITHHELD = [started(CALL), [events.effect_receipt(CALL, "committed", persistence="withheld")]]
 
 
+RESTORE = restore_started("restore-1", "k1", [Intent("a", ABSENT, ABSENT)], by="ann", reason="why")
+
+
+def checkpointed() -> Scribe:
+    """A run that keeps how `a` stood before an edit."""
+    edit = facts(capability=EDIT)
+    scribe = run(proposed(edit))
+    scribe.say(guarding.kept(edit, 1, Guarded({"a": ABSENT})), events.effect_receipt(edit, "started"))
+    return scribe
+
+
 # Every event: what is missing.
 
 TEMPLATES: dict[str, Callable[[], tuple[Scribe, Event]]] = {
@@ -96,6 +110,7 @@ TEMPLATES: dict[str, Callable[[], tuple[Scribe, Event]]] = {
     "leg_ended": lambda: (run(), events.leg_ended(1)),
     "control": lambda: (run(), SAID_PAUSE),
     "extension_lifecycle": lambda: (run(), extension_lifecycle("guard", "1.0", "before-model", "succeeded", 3)),
+    "restored": lambda: (checkpointed().opened("control"), RESTORE),
 }
 OPTIONAL = {"agent", "isError", "usage", "runId", "args", "previousReceiptId", "evidence", "resultRecorded", "reviewId"}
 OPTIONAL_OF = {
@@ -896,3 +911,30 @@ def test_only_a_text_that_waits_is_read(names: Any) -> None:
     error = refused(run(waiting), {**READ, "controls": names})
 
     assert "does not wait for it" in error.message
+
+
+# Files that are put back.
+
+
+def test_files_are_put_back_in_a_leg_that_runs_no_agent() -> None:
+    """While an agent works, the files are its own."""
+    scribe = checkpointed()
+    error = refused(scribe, RESTORE)
+
+    assert "a leg that runs no agent" in error.message
+
+
+def test_only_a_checkpoint_of_this_run_is_put_back() -> None:
+    """Nothing else says what may be touched."""
+    error = refused(checkpointed().opened("control"), {**RESTORE, "checkpointId": "k2"})
+
+    assert "no checkpoint 'k2'" in error.message
+
+
+def test_a_restore_is_under_way_until_its_end_is_told() -> None:
+    """Whoever opens the run next knows what may stand half done."""
+    scribe = checkpointed().opened("control")
+    scribe.say(RESTORE)
+    begun = scribe.state.restores
+
+    assert (1, ["a"]) == (begun.count, list(begun.begun.wanted) if begun.begun else [])

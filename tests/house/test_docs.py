@@ -14,7 +14,7 @@ from tests.house.tree import ROOT, Module, module, modules
 
 COMMANDS = (
     "run", "ls", "show", "resume", "settle", "approve", "deny", "abort", "pause", "steer", "verify", "unlock", "doctor",
-    "find", "certify",
+    "find", "certify", "diff", "restore", "prune",
 )  # fmt: skip
 
 FAMILIES = '''

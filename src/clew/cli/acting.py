@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from clew.cli.desk import Desk, login
+from clew.cli.restoring import changed_lines
 from clew.core.codec import strict_json
 from clew.core.ids import split_key
 from clew.core.review import DidNotHappen, GiveUp, Happened, Settlement
@@ -98,7 +99,9 @@ def _show_evidence(desk: Desk, home: Home, run_id: str, name: str | None) -> str
     when = desk.when(home)
     told = [record for record in reader.records(run_id) if concerns(record, call.step_id, call.call_id)]
     history = [text for record in told for text in log_lines(line_of(record), when)]
-    desk.screen.tell(*evidence_lines(reader.effect(state, call), when), "its journal so far", *history)
+    effect = reader.effect(state, call)
+    files = changed_lines(desk, home, run_id, effect.get("checkpointId"))
+    desk.screen.tell(*evidence_lines(effect, when), *files, "its journal so far", *history)
     return call.key
 
 

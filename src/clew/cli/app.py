@@ -237,7 +237,7 @@ def find(
     return attend(options, lambda desk: finding.find(desk, key, tool, rebuild=rebuild))
 
 
-@app.command(sort_key=11, usage="Usage: clew certify FILE:AGENT [INPUT] [OPTIONS]")
+@app.command(sort_key=12, usage="Usage: clew certify FILE:AGENT [INPUT] [OPTIONS]")
 def certify(
     target: Annotated[str, Parameter(name="FILE:AGENT")],
     input: str | None = None,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from clew.cli import acting, approving
+from clew.cli import acting, approving, restoring
 from clew.cli.desk import attend
 from clew.cli.root import DEFAULTS, Switch, app
 from clew.cli.screen import Options
@@ -199,3 +199,54 @@ def unlock(
         options: What every command takes.
     """
     return attend(options, lambda desk: acting.unlock(desk, run, nonce=nonce, by=by, reason=reason))
+
+
+@app.command(sort_key=2.5, usage="Usage: clew diff RUN [CHECKPOINT] [OPTIONS]")
+def diff(run: str, checkpoint: str | None = None, /, *, options: Options = DEFAULTS) -> int:
+    """Show what a run's calls changed in files, and how that stands now.
+
+    Text as lines, for all else a word. Says of each path whether `clew restore` would put it back. Changes nothing.
+
+    Example: clew diff k3f k2
+
+    Args:
+        run: Any unique part of the run's id, or @last.
+        checkpoint: k1, k2 … as they are listed; every one when left out.
+        options: What every command takes.
+    """
+    return attend(options, lambda desk: restoring.diff(desk, run, checkpoint))
+
+
+@app.command(sort_key=6.5, usage="Usage: clew restore RUN CHECKPOINT [PATH...] [OPTIONS]")
+def restore(
+    run: str,
+    checkpoint: str,
+    /,
+    *paths: str,
+    dry_run: Annotated[bool, Switch] = False,
+    merge: Annotated[bool, Switch] = False,
+    later: Annotated[bool, Switch] = False,
+    by: str | None = None,
+    reason: str = "requested",
+    options: Options = DEFAULTS,
+) -> int:
+    """Put files back as they stood before a call of a run.
+
+    Only paths of that checkpoint are touched, each by itself: one that somebody changed since stays as it is and is
+    named, and the exit code is 4. Killed and typed again, it goes on.
+
+    Example: clew restore k3f k2 src/orders.py --reason "wrong branch"
+
+    Args:
+        run: Any unique part of the run's id, or @last.
+        checkpoint: k1, k2 … as clew diff lists them.
+        paths: Only these and what lies below them, as clew diff shows them; all when left out.
+        dry_run: Only say what would become of each path.
+        merge: Merge a text that was changed since, where both changes are apart.
+        later: Take back what later checkpoints of the run did as well.
+        by: Who asks; the name you are logged in under when left out.
+        reason: Why; recorded.
+        options: What every command takes.
+    """
+    wish = restoring.Wanted(checkpoint, paths, dry_run=dry_run, merge=merge, later=later)
+    return attend(options, lambda desk: restoring.restore(desk, run, wish, by=by, reason=reason))

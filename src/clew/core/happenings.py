@@ -15,6 +15,7 @@ from clew.core.ids import effect_key, is_digest
 from clew.core.keys import recorded_key
 from clew.core.measuring import take_compaction, take_prefix
 from clew.core.records import Record
+from clew.core.restored import take_restored
 from clew.core.review import Review
 from clew.core.state import RunState, TurnState
 from clew.core.times import parse_ms
@@ -348,6 +349,15 @@ def _extension(state: RunState, event: Event, record: Record, position: int) -> 
     count_receipt(state.extensions, event)
 
 
+def _restored(state: RunState, event: Event, record: Record, position: int) -> None:
+    if state.leg is None or state.leg.purpose != "control":
+        raise Illegal("files are put back in a leg that runs no agent")
+    kept = state.checkpoints.get(_text(event, "checkpointId"))
+    if kept is None or not kept.started:
+        raise Illegal(f"there is no checkpoint {event['checkpointId']!r} to put back")
+    state.restores = take_restored(state.restores, event)
+
+
 HAPPENINGS: Final[dict[str, Callable[[RunState, Event, Record, int], None]]] = {
     "tool_call": _tool_call,
     "capability_resolved": _capability,
@@ -367,4 +377,5 @@ HAPPENINGS: Final[dict[str, Callable[[RunState, Event, Record, int], None]]] = {
     "leg_ended": _leg_ended,
     "control": _control,
     "extension_lifecycle": _extension,
+    "restored": _restored,
 }

@@ -21,6 +21,7 @@ from clew.core.metrics import RunMetrics
 from clew.core.operation import DurableOperation
 from clew.core.packing import CallBook
 from clew.core.records import Record
+from clew.core.restored import NO_RESTORES, Restores
 from clew.core.times import parse_ms
 from clew.core.usage import Usage
 from clew.errors import Corrupt
@@ -128,8 +129,8 @@ class RunState:
         "aborting", "accepted_parts", "active_ms", "agent_end", "amid", "answers", "approvals", "artifacts", "asked",
         "calls", "chain", "checkpoints", "checks", "clock_stepped", "controls", "delegations", "extensions", "finish",
         "guard", "guarded", "last_append", "last_time", "legs", "limits", "loop", "messages", "metrics", "numbers",
-        "operation", "own", "pause", "pending", "reviews", "run_id", "sequence", "start", "started_at", "steps",
-        "theirs", "trace_sequence", "turns",
+        "operation", "own", "pause", "pending", "restores", "reviews", "run_id", "sequence", "start", "started_at",
+        "steps", "theirs", "trace_sequence", "turns",
     )  # fmt: skip
 
     def __init__(self, run_id: str) -> None:
@@ -164,6 +165,7 @@ class RunState:
         self.controls: Book[dict[str, Any]] = Book()
         self.extensions: Book[Receipts] = Book()
         self.numbers: Book[int] = Book()
+        self.restores: Restores = NO_RESTORES
         self.checkpoints: Book[CheckpointState] = Book()
         self.guarded: Book[str] = Book()
         self.guard = ""
@@ -220,6 +222,7 @@ class RunState:
         self.operation, self.aborting, self.accepted_parts = other.operation, other.aborting, other.accepted_parts
         self.agent_end, self.pause, self.finish = other.agent_end, other.pause, other.finish
         self.delegations, self.guard, self.artifacts = other.delegations, other.guard, other.artifacts
+        self.restores = other.restores
         self.limits, self.checks, self.loop = other.limits, other.checks, other.loop
 
     # What a reader asks.

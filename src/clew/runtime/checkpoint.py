@@ -5,6 +5,7 @@ What a checkpoint means is `core/checkpoint`; when one is made is `core/guarded`
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import PurePath, PurePosixPath
 from typing import Any, Final
 
@@ -111,8 +112,10 @@ def guard(gate: Gate, ticket: Ticket) -> Guarded | Unguarded:
 def _kept(gate: Gate, ticket: Ticket, paths: Paths) -> Guarded:
     declared = _own_code(ticket, "paths", lambda: paths.of(ticket.arguments))
     for path in declared:
-        # What leads out is refused by the name that the call gave it.
-        gate.workspace.resolve(path)
+        # What leads out is refused by the name that the call gave it; a name that is no text has none to be told.
+        with suppress(UnicodeEncodeError):
+            path.encode()
+            gate.workspace.resolve(path)
     listed = gate.workspace.declared(declared)
     for path in listed:
         if gate.redactor.text(path) != path:

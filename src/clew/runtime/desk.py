@@ -13,12 +13,14 @@ from clew.core.resume import ResumePlan
 from clew.core.review import Settlement
 from clew.core.snapshot import RunResult
 from clew.runtime.commanding import abort_run, pause_run, steer_run
+from clew.runtime.comparing import Difference, diff_run
 from clew.runtime.deciding import decide_run
 from clew.runtime.keybook import KeyBook
 from clew.runtime.opening import HomeParts, Wanted, plan_of
 from clew.runtime.pruning import Asked, prune_home
 from clew.runtime.reader import Reader
 from clew.runtime.recovery import Unlock
+from clew.runtime.restoring import Wish, restore_run
 from clew.runtime.reviewing import Said
 from clew.runtime.settling import settle_run
 from clew.runtime.shelves import KeptArtifact, kept_artifact
@@ -139,7 +141,37 @@ class Desk:
         """
         return accept_loss_run(self._parts, self.find(run), Said(by, reason), nonce)
 
+    def restore(
+        self, run: str, checkpoint: str, paths: Sequence[str] = (), *, by: str, reason: str = "requested",
+        dry_run: bool = False, merge: bool = False, later: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Put the paths of a checkpoint back as they stood before its call; what somebody changed since stays.
+
+        Args:
+            run: A run id, or a unique part of it.
+            checkpoint: `k3`, as `diff` names it.
+            paths: Only these, and what lies below them; all when left out.
+            by: Who asks.
+            reason: Why.
+            dry_run: Only say what would become of each path.
+            merge: Try to merge a text that was changed since; what meets stays a conflict, and no marks are written.
+            later: Take back what later checkpoints of the run did as well.
+
+        Returns, raises:
+            as `runtime.restoring.restore_run`.
+        """
+        wish = Wish(checkpoint, tuple(paths), later, merge)
+        return restore_run(self._parts, self.find(run), wish, Said(by, reason), dry_run=dry_run)
+
     # Looking.
+
+    def diff(self, run: str, checkpoint: str | None = None) -> Iterator[Difference]:
+        """What each checkpoint's call changed, or one's, and how that stands now; nothing is touched.
+
+        Raises:
+            NotFound: `unknown_run`, `checkpoint_not_found`. UsageError: `invalid_checkpoint_id`. Corrupt.
+        """
+        return diff_run(self._parts, self.find(run), checkpoint)
 
     def runs(self) -> Iterator[dict[str, Any]]:
         """One row a run, the last started first; `unreadBytes` says what of a long journal the row does not know."""

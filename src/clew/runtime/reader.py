@@ -9,6 +9,7 @@ import msgspec
 
 from clew.core.calls import CallState
 from clew.core.folding import fold
+from clew.core.guarding import checkpoint_of
 from clew.core.ids import match_id
 from clew.core.invariants import Checker
 from clew.core.known import KnownEnd, held_against
@@ -151,8 +152,10 @@ class Reader:
         return (self.effect(state, call) for call in state.calls.values() if call.may_change_the_world)
 
     def effect(self, state: RunState, call: CallState) -> dict[str, Any]:
-        """What is known of one effect, with its recorded arguments."""
-        return self._with_arguments(state.run_id, {**effect_row(call), "position": call.position})
+        """What is known of one effect, with its recorded arguments, and the checkpoint of its last attempt."""
+        kept = checkpoint_of(state, call)
+        known = {} if kept is None else {"checkpointId": kept.checkpoint_id}
+        return self._with_arguments(state.run_id, {**effect_row(call), **known, "position": call.position})
 
     def _with_arguments(self, run_id: str, effect: dict[str, Any], kind: str = "tool_call") -> dict[str, Any]:
         told = {name: value for name, value in effect.items() if name != "position"}

@@ -61,7 +61,7 @@ def _settle_under_lock(
 ) -> dict[str, Any]:
     place = posting.place
     try:
-        opened = _finished_first(place, Reopened(place.store, place.clock, writer, "settle"))
+        opened = finished_first(place, Reopened(place.store, place.clock, writer, "settle"))
         writer = opened.writer
         call = pick_call(opened.state, name)
         check_open(opened.state, call, verdict, place.blobs.has)
@@ -88,7 +88,7 @@ def _settle_under_lock(
     return posting.told("applied", effect=effect_row(pick_call(journal.state, call.step_id)))
 
 
-def _finished_first(place: HomeParts, opened: Reopened) -> Reopened:
+def finished_first(place: HomeParts, opened: Reopened) -> Reopened:
     """Write an end that a death cut off, in a leg of its own: behind it, only a new leg may say anything."""
     business = unfinished_business(opened.state)
     if not business:
@@ -99,7 +99,7 @@ def _finished_first(place: HomeParts, opened: Reopened) -> Reopened:
     end_leg(journal)
     again = place.store.open(opened.state.run_id)
     try:
-        return Reopened(place.store, place.clock, again, "settle")
+        return Reopened(place.store, place.clock, again, opened.purpose)
     except ClewError:
         again.close()
         raise

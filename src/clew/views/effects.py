@@ -76,7 +76,8 @@ def effects_table(effects: Iterable[Effect], when: When) -> list[str]:
 def _names(effect: Effect) -> str:
     """By which names the other side may know an effect; empty for one that never started."""
     key = effect["idempotencyKey"]
-    return f"key {key}  as a UUID {call_uuid(key)}" if effect["attempt"] else ""
+    files = f"  files {effect['checkpointId']}" if "checkpointId" in effect else ""
+    return f"key {key}  as a UUID {call_uuid(key)}{files}" if effect["attempt"] else ""
 
 
 def _tries(effect: Effect, when: When) -> str:
@@ -100,6 +101,8 @@ def evidence_lines(effect: Effect, when: When) -> list[str]:
         + (f", started {when.second(effect['startedAt'])}" if "startedAt" in effect else ""),
         f"stands     {standing(effect)}",
     ]
+    if "checkpointId" in effect:
+        lines.append(f"files      checkpoint {effect['checkpointId']}")
     review = effect.get("review")
     return (
         lines

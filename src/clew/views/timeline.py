@@ -7,6 +7,7 @@ import msgspec
 
 from clew.core.records import Record
 from clew.views.advice import reason_text
+from clew.views.differences import restore_told
 from clew.views.plain import When, arguments_text, one_line, size_text, value_text
 
 Event = Mapping[str, Any]
@@ -334,4 +335,5 @@ _EVENTS: Final[dict[str, Callable[[Event], list[str]]]] = {
     "error": lambda event: [one_line(f"error: {event.get('message')}", 500)],
     "approval_required": _wanted,
     "approval_resolved": _decided,
+    "restored": restore_told,
 }

@@ -1,6 +1,7 @@
 """A home that is pruned: what goes, what stays and why, and that no run misses anything it needs."""
 
 import contextlib
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clew
+from clew.core.checkpoint import PathState
 from clew.core.pruning import DAY_MS
 from clew.core.times import format_ms
 from clew.errors import Corrupt, Held, NotFound, Refused, UsageError
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.testing.clock import SetClock
 from tests.histories import Scribe
+from tests.runtime.keeper import Keeper
 from tests.runtime.scene import agent_of
 
 LONG = "x" * 40_000
@@ -350,6 +353,44 @@ def test_a_piece_that_no_record_names_stays(tmp_path: Path) -> None:
     (ground.root / "runs" / "r1" / "torn-5-0123456789ab").write_bytes(b"12345")
 
     assert [] == ground.home.prune(keep_days=0)["files"]
+
+
+# Checkpoints.
+
+
+def test_the_contents_of_a_checkpoint_stay_until_its_run_has_ended_and_go_by_age_then(tmp_path: Path) -> None:
+    """As long as it may go on, its files can be put back; afterwards a restore says what became of them."""
+    (tmp_path / "a").write_bytes(b"before")
+    keeper = Keeper(tmp_path)
+    name = keeper.edit("a", b"after")
+    keeper.end("paused")
+    first = went(keeper.home.prune(keep_days=0)), keeper.restore(name, "a"), (tmp_path / "a").read_bytes()
+    keeper.home.abort("r1", **WHO)
+    report = keeper.home.prune(keep_days=0)
+    verdict = keeper.home.verify("r1")
+    (tmp_path / "a").write_bytes(b"after")
+    [gone] = keeper.report(name, "a")["paths"]
+
+    assert (({}, {"a": "restored"}, b"before"), {"retention": 2}) == (first, went(report))
+    assert ([], 2) == (verdict["missingBlobs"], len(verdict["prunedBlobs"]))
+    assert ("conflict", True, b"after") == (
+        gone["outcome"],
+        "was pruned on" in gone["why"],
+        (tmp_path / "a").read_bytes(),
+    )
+
+
+def test_a_content_of_a_checkpoint_that_is_lost_is_damage(tmp_path: Path) -> None:
+    """Nothing says that anybody took it away on purpose; what a tool only expected was never there."""
+    (tmp_path / "a").write_bytes(b"before")
+    keeper = Keeper(tmp_path)
+    keeper.edit("a", b"after", expects={"a": PathState("file", "e" * 64, 5, 0o644)})
+    keeper.end()
+    before = keeper.home.verify("r1")["missingBlobs"]
+    lost = hashlib.sha256(b"before").hexdigest()
+    keeper.home._parts.upkeep.drop([lost])  # type: ignore[union-attr]  # behind everybody's back
+
+    assert ([], [lost]) == (before, keeper.home.verify("r1")["missingBlobs"])
 
 
 # Whatever was there before.

@@ -15,7 +15,7 @@ from clew.core.restored import Begun, Intent, Outcome, Told, restore_ended, rest
 from clew.core.restoring import Decision, chosen, intents, merged_mode, needed, planned
 from clew.core.resume import check_ours
 from clew.core.state import RunState
-from clew.errors import ClewError, Refused, UsageError
+from clew.errors import ClewError, NotFound, Refused, UsageError
 from clew.runtime.comparing import (
     checkpoints_of,
     content_of,
@@ -32,6 +32,7 @@ from clew.runtime.opening import HomeParts
 from clew.runtime.recovery import Reopened, close_quietly, end_leg
 from clew.runtime.reviewing import Said
 from clew.runtime.settling import finished_first
+from clew.runtime.shelves import why_missing
 from clew.stores.base import PutBack, PutBackEnd, Workspace
 
 
@@ -172,6 +173,9 @@ class Job:
         try:
             for _ in self.place.blobs.pieces(digest):
                 pass
+        except NotFound as fault:
+            gone = why_missing(self.place.upkeep, self.state.run_id, digest, fault)
+            return f"its content cannot be had: {gone.message}"
         except ClewError as fault:
             return f"its content cannot be had: {fault.message}"
         return ""

@@ -20,6 +20,7 @@ UNTESTED = {
     "cli/root.py": "the name of the command and its help; test_app reads them",
     "core/needs.py": "shapes only; test_effect walks with each of them",
     "core/records.py": "shapes only; test_codec writes and reads each of them",
+    "core/session/values.py": "shapes only; the tests beside it make each of them",
     "runtime/childfaults.py": "errors only; test_children meets each of them",
     "runtime/face.py": "what both faces of a run share; test_run asks for each of it",
     "runtime/nursery.py": "a protocol and a shape; test_children asks through them",

@@ -95,13 +95,11 @@ def calls_in(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Id and tool of each call that an assistant's message holds, in order.
 
     Raises:
-        BadLine: a block of it is not an object, or a call lacks its id or name.
+        BadLine: a call lacks its id or name.
     """
     content = message.get("content")
     for block in content if type(content) is list else ():
-        if type(block) is not dict:
-            raise BadLine("a block of its content is not an object", reason="bad_member")
-        if block.get("type") == "toolCall":
+        if type(block) is dict and block.get("type") == "toolCall":
             if type(block.get("id")) is not str or type(block.get("name")) is not str:
                 raise BadLine("a call in it has no id or no name", reason="bad_member")
             yield block["id"], block["name"]

@@ -161,9 +161,6 @@ def role_kind(message: Any) -> Kind:
     if type(message) is not dict or type(message.get("role")) is not str:
         raise BadLine("its message is not an object with a role", reason="bad_member")
     kind = _ROLES.get(message["role"], Kind.MESSAGE)
-    content = message.get("content")
-    if content is not None and type(content) not in (str, list):
-        raise BadLine("the content of its message is neither text nor blocks", reason="bad_member")
     if kind == Kind.ASSISTANT:
         for _ in calls_in(message):
             pass

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.core.session.converting import as_migration, source_version
+from clew.core.session.judging import judge
 from clew.core.session.lines import dump
 from clew.core.session.migrating import check_migrated, differences, migrate
+from clew.core.session.projecting import project
 from clew.core.session.reading import read_session
 from clew.core.session.state import MAIN
 from clew.core.session.tree import NOWHERE
@@ -32,7 +34,7 @@ from tests.core.session.scribe import (
     user,
     v4a,
 )
-from tests.core.session.trees import logs, trees
+from tests.core.session.trees import logs, spoiled, trees
 
 SHA = hashlib.sha256(b"").hexdigest()
 
@@ -91,6 +93,29 @@ def test_messages_keep_their_entries_and_every_id_its_meaning(data: bytes) -> No
 def test_the_same_source_gives_the_same_bytes(data: bytes) -> None:
     """A migration that was killed is done again: what it wrote must be what it would have written."""
     assert migrated(data) == migrated(data)
+
+
+def outcome(data: bytes) -> str:
+    """Reads, judges, shows, projects and migrates: the code of a refusal, or what the migration changed."""
+    try:
+        state = read_session(data)
+        judge(state)
+        for lane in state.lanes:
+            project(view(state, reading(data), lane=lane).messages)
+        if state.format == "v4a":
+            return ""
+        return " ".join(differences(state, seen(data), seen(migrated(data))))
+    except ClewError as error:
+        return error.code
+
+
+@given(spoiled(trees() | logs() | trees().map(migrated)))
+@settings(max_examples=400, deadline=None)
+def test_a_spoiled_session_is_refused_or_shown_and_migrated_whole(data: bytes) -> None:
+    """C111: whatever stands in a file, the answer is one of ours: a refusal with a code, or what it shows, kept."""
+    found = outcome(data)
+
+    assert found == "" or found.startswith("session_")
 
 
 def test_bytes_of_numbers_and_texts_are_copied() -> None:

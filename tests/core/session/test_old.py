@@ -80,6 +80,7 @@ WRONG: list[dict[str, Any]] = [
     at("context_edit", "a", targetId="a"),
     at("context_edit", "a", targetId="a", replacement="x"),
     at("context_edit", "a", targetId="a", replacement={"content": 5}),
+    at("leaf", "a"),
     at("leaf", "a", targetId=5),
     at("leaf", "a", targetId="gone"),
 ]

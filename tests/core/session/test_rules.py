@@ -91,6 +91,7 @@ BAD: list[tuple[str, Any]] = [
     ("bad_member", third({**speaks("b", "a"), "timestamp": True})),
     ("unknown_type", third(new("from_the_future", "b", "a"))),
     ("bad_member", third(new("compaction", "b", "a", summary="s"))),
+    ("bad_member", third(new("compaction", "b", "a", summary="s", retainedTail=[], systemMessage=1))),
     ("bad_member", third(new("custom", "b", "a", customType="clew.context_edit"))),
     ("bad_member", third(new("custom", "b", "a", customType="clew.compaction", data={"compactionId": "c"}))),
     (

@@ -1,10 +1,11 @@
 """Generated sessions of v1 to v3: branches, labels, moves, compactions of every kind, in both dialects."""
 
+import json
 from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.core.session.scribe import USAGE, answered, asked, at, said, session
+from tests.core.session.scribe import USAGE, answered, asked, at, line, said, session
 from tests.strategies import texts as any_text
 
 Entry = dict[str, Any]
@@ -131,3 +132,57 @@ def logs(draw: st.DrawFn) -> bytes:
         entries.append({name: value for name, value in entry.items() if name not in ("id", "parentId")})
     settings = draw(st.sampled_from([{}, {"thinkingLevel": "high"}, {"provider": "p", "modelId": "m0"}]))
     return session(*entries, version=None, **settings, branchedFrom="/old.jsonl")
+
+
+ODD: list[Any] = [
+    None, 0, -1, 1.5, True, "", "e0", "\ud800", [], {}, [1], {"a": 1}, 10**30, ["x"], {"content": 5},
+    {"role": "assistant", "content": [1]}, [{"role": "toolResult"}], {"targetId": "x"},
+]  # fmt: skip
+NAMES = (
+    "kind",
+    "lane",
+    "seq",
+    "usage",
+    "message",
+    "systemMessage",
+    "retainedTail",
+    "data",
+    "targetId",
+    "type",
+    "version",
+)
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, sound: st.SearchStrategy[bytes]) -> bytes:
+    """A session in which something is wrong: a member, a line, a byte."""
+    lines = draw(sound).split(b"\n")[:-1]
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(lines) - 1))
+        match draw(st.sampled_from(["member", "member", "member", "twice", "byte"])):
+            case "member":
+                try:
+                    lines[at] = line(_spoiled(draw, json.loads(lines[at])))[:-1]
+                except ValueError:
+                    continue
+            case "twice":
+                lines.insert(at, draw(st.sampled_from(lines)))
+            case _:
+                cut = draw(st.integers(0, max(0, len(lines[at]) - 1)))
+                lines[at] = lines[at][:cut] + draw(st.binary(max_size=2)) + lines[at][cut + 1 :]
+    return b"\n".join(lines) + draw(st.sampled_from([b"\n", b"", b'\n{"ty']))
+
+
+def _spoiled(draw: st.DrawFn, value: Any) -> Any:
+    if type(value) is not dict or not value or draw(st.integers(0, 9)) == 0:
+        return draw(st.sampled_from(ODD))
+    name = draw(st.sampled_from(sorted(value)))
+    match draw(st.sampled_from(["gone", "odd", "more", "within"])):
+        case "gone":
+            return {each: item for each, item in value.items() if each != name}
+        case "odd":
+            return {**value, name: draw(st.sampled_from(ODD))}
+        case "more":
+            return {**value, draw(st.sampled_from(NAMES)): draw(st.sampled_from(ODD))}
+        case _:
+            return {**value, name: _spoiled(draw, value[name])}

@@ -174,6 +174,13 @@ def check_replacement(value: dict[str, Any]) -> None:
         raise BadLine("its replacement is neither null nor content", reason="bad_member")
 
 
+def _leaf(value: dict[str, Any]) -> Kind:
+    if "targetId" not in value:
+        raise BadLine("its targetId is missing", reason="bad_member")
+    need(value, "targetId", str, NoneType)
+    return Kind.LEAF
+
+
 _OPTIONAL: Final = (str, NoneType)
 _TYPES: Final[dict[str, Callable[[dict[str, Any]], Kind]]] = {
     "message": _message,
@@ -188,7 +195,7 @@ _TYPES: Final[dict[str, Callable[[dict[str, Any]], Kind]]] = {
     "session_info": _holding(Kind.TITLE, name=_OPTIONAL),
     "usage": _usage,
     "context_edit": _edit,
-    "leaf": _holding(Kind.LEAF, targetId=_OPTIONAL),
+    "leaf": _leaf,
 }
 
 

@@ -142,7 +142,13 @@ def _compaction(value: dict[str, Any]) -> Kind:
     need(value, "summary", str)
     if tail_of(value) is None:
         raise BadLine("its retainedTail is missing", reason="bad_member")
+    _system(value)
     return Kind.COMPACTION
+
+
+def _system(value: dict[str, Any]) -> None:
+    if value.get("systemMessage") is not None:
+        role_kind(value["systemMessage"])
 
 
 def _branch_summary(value: dict[str, Any]) -> Kind:
@@ -168,8 +174,7 @@ def _beside_compaction(data: dict[str, Any]) -> None:
     need(data, "compactionId", str)
     texts(data.get("kept"), "kept")
     texts(data.get("edits"), "edits")
-    if data.get("systemMessage") is not None:
-        role_kind(data["systemMessage"])
+    _system(data)
 
 
 def _beside_branch_summary(data: dict[str, Any]) -> None:

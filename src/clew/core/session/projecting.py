@@ -1,6 +1,7 @@
 """What a model may be sent of a conversation: every call with exactly one result. What is stored stays as it is."""
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final
@@ -38,25 +39,27 @@ def project(said: Sequence[Said]) -> Projection:
         if message["role"] == "toolResult" or message.get("excludeFromContext") is True:
             continue
         out.append(message)
+        last = at
         for slot in pairing.slots.get(at, ()):
             if slot.result is None:
                 repairs.append(Repair("call_interrupted", slot.call_id, len(out)))
-            elif pairing.moved(slot):
+                out.append(_interrupted(slot, message))
+                continue
+            if slot.result < last or pairing.apart(at, slot.result):
                 repairs.append(Repair("result_moved", slot.call_id, len(out)))
-            out.append(_interrupted(slot, message) if slot.result is None else messages[slot.result])
+            last = max(last, slot.result)
+            out.append(messages[slot.result])
     return _clean(out, repairs)
 
 
 class _Slot:
     """One call, and the message that is its result."""
 
-    __slots__ = ("at", "call_id", "place", "result", "tool")
+    __slots__ = ("call_id", "result", "tool")
 
-    def __init__(self, call_id: str, tool: str, at: int, place: int) -> None:
+    def __init__(self, call_id: str, tool: str) -> None:
         self.call_id = call_id
         self.tool = tool
-        self.at = at
-        self.place = place
         self.result: int | None = None
 
 
@@ -67,33 +70,31 @@ class _Pairing:
         self.slots: dict[int, list[_Slot]] = {}
         self.dropped: list[int] = []
         self._others = list(accumulate((each["role"] != "toolResult" for each in messages), initial=0))
-        waiting: dict[str, list[_Slot]] = {}
+        waiting: dict[str, deque[_Slot]] = {}
         for at, message in enumerate(messages):
             if message["role"] == "assistant":
                 self._call(message, at, waiting)
             elif message["role"] == "toolResult":
                 self._answer(message, at, waiting)
 
-    def _call(self, message: Message, at: int, waiting: dict[str, list[_Slot]]) -> None:
-        slots = [_Slot(call_id, tool, at, place) for place, (call_id, tool) in enumerate(calls_in(message))]
+    def _call(self, message: Message, at: int, waiting: dict[str, deque[_Slot]]) -> None:
+        slots = [_Slot(call_id, tool) for call_id, tool in calls_in(message)]
         if slots:
             self.slots[at] = slots
+        waiting.update((slot.call_id, deque()) for slot in slots)
         for slot in slots:
-            waiting[slot.call_id] = [each for each in slots if each.call_id == slot.call_id]
+            waiting[slot.call_id].append(slot)
 
-    def _answer(self, message: Message, at: int, waiting: dict[str, list[_Slot]]) -> None:
-        slots = waiting.get(message["toolCallId"], ())
-        slot = next((each for each in slots if each.result is None), None)
-        if slot is None:
-            self.dropped.append(at)
+    def _answer(self, message: Message, at: int, waiting: dict[str, deque[_Slot]]) -> None:
+        slots = waiting.get(message["toolCallId"])
+        if slots:
+            slots.popleft().result = at
         else:
-            slot.result = at
+            self.dropped.append(at)
 
-    def moved(self, slot: _Slot) -> bool:
-        """Did its result stand elsewhere than behind the results of the calls before it?"""
-        assert slot.result is not None, "only a result can have been moved"
-        earlier = [each.result for each in self.slots[slot.at][: slot.place] if each.result is not None]
-        return self._others[slot.result] != self._others[slot.at + 1] or any(each > slot.result for each in earlier)
+    def apart(self, at: int, result: int) -> bool:
+        """Does anything but results stand between a message and a result?"""
+        return self._others[result] != self._others[at + 1]
 
 
 def _interrupted(slot: _Slot, call: Message) -> Message:

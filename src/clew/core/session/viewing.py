@@ -70,6 +70,7 @@ class Entries:
     def __init__(self, state: SessionState, read: ReadAt) -> None:
         self._state = state
         self._read = read
+        self._last: tuple[int, Any] = (NOWHERE, None)
 
     def line(self, node: int) -> bytes:
         """The bytes of its line, without LF."""
@@ -78,7 +79,11 @@ class Entries:
 
     def entry(self, node: int) -> Message:
         """What stands there."""
-        value = exact(self.line(node))
+        offset = self._state.tree.offsets[node]
+        if self._last[0] != offset:
+            # Many entries may stand on one line of v4b.
+            self._last = offset, exact(self.line(node))
+        value = self._last[1]
         found: Message = value[self._state.tree.parts.get(node, 0)] if type(value) is list else value
         return found
 

@@ -143,21 +143,22 @@ def _open_calls(said: Sequence[Said]) -> set[str]:
 
 
 def tail_start(said: Sequence[Said], wanted: int) -> int:
-    """The last place at or before `wanted` where a tail may begin: no result behind it lacks its call there."""
-    for start in range(wanted, 0, -1):
-        if not _begins_with_stray(said, start):
+    """The last place at or before `wanted` where a tail may begin: no result behind it lacks its call there.
+
+    Behind the last message when there is none.
+    """
+    if wanted >= len(said):
+        return len(said)
+    uncalled = set[str]()
+    for start in range(len(said) - 1, -1, -1):
+        message = said[start].message
+        if said[start].role == "toolResult":
+            uncalled.add(message["toolCallId"])
+        elif said[start].role == "assistant":
+            uncalled.difference_update(call_id for call_id, _ in calls_in(message))
+        if not uncalled and start <= wanted:
             return start
-    return 0 if not said or not _begins_with_stray(said, 0) else len(said)
-
-
-def _begins_with_stray(said: Sequence[Said], start: int) -> bool:
-    called = set[str]()
-    for each in said[start:]:
-        if each.role == "assistant":
-            called.update(call_id for call_id, _ in calls_in(each.message))
-        elif each.role == "toolResult" and each.message["toolCallId"] not in called:
-            return True
-    return False
+    return len(said)
 
 
 def title(name: str | None) -> Draft:

@@ -261,6 +261,7 @@ def test_a_label_above_the_root_is_kept_aside() -> None:
     data = session(at("session_info", "t", None, name="x"), at("label", "l", "t", targetId="t", label="first"))
     out = lines(migrated(data))[2]
 
+    assert () == differences(read_session(data), seen(data), seen(migrated(data)))
     assert ("custom", "clew.label", None, "first") == (
         out["type"], out["customType"], out["parentId"], out["data"]["label"],
     )  # fmt: skip

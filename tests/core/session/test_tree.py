@@ -1,6 +1,6 @@
 """Who follows whom, found in few steps."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.core.session.tree import NOWHERE, Kind, Tree
@@ -9,7 +9,7 @@ from clew.core.session.tree import NOWHERE, Kind, Tree
 @st.composite
 def grown(draw: st.DrawFn) -> tuple[Tree, list[int]]:
     tree, parents = Tree(), []
-    for node in range(draw(st.integers(1, 60))):
+    for node in range(draw(st.integers(1, 25))):
         parents.append(draw(st.integers(NOWHERE, node - 1) | st.just(node - 1)))
         kind = draw(st.sampled_from([Kind.MESSAGE, Kind.MESSAGE, Kind.COMPACTION]))
         tree.add(parents[-1], kind, line=node, byte=node * 10, size=9)
@@ -25,6 +25,7 @@ def climbed(parents: list[int], node: int) -> list[int]:
 
 
 @given(grown(), st.data())
+@settings(max_examples=60, deadline=None)
 def test_what_is_above_is_found(found: tuple[Tree, list[int]], choice: st.DataObject) -> None:
     """A result belongs to a call above it, on its own branch and no other."""
     tree, parents = found
@@ -34,6 +35,7 @@ def test_what_is_above_is_found(found: tuple[Tree, list[int]], choice: st.DataOb
 
 
 @given(grown())
+@settings(max_examples=40, deadline=None)
 def test_paths_lead_from_the_root(found: tuple[Tree, list[int]]) -> None:
     """The context is read in this order."""
     tree, parents = found
@@ -44,6 +46,7 @@ def test_paths_lead_from_the_root(found: tuple[Tree, list[int]]) -> None:
 
 
 @given(grown())
+@settings(max_examples=40, deadline=None)
 def test_the_nearest_compaction_is_known(found: tuple[Tree, list[int]]) -> None:
     """A view asks for it first, and must not read a whole path to find it."""
     tree, parents = found

@@ -181,6 +181,26 @@ def test_what_hangs_below_a_label_hangs_above_it() -> None:
     )
 
 
+def test_the_system_message_of_a_compaction_still_replaces_the_kept_one() -> None:
+    """Two sets of instructions would contradict each other."""
+    data = session(
+        at("message", "a", None, message=said("system", "old")),
+        user("b", "a", "kept"),
+        at("compaction", "c", "b", summary="s", firstKeptEntryId="a", systemMessage=said("system", "new")),
+    )
+
+    assert ["new", "s", "kept"] == texts(seen(migrated(data)))
+
+
+def test_usage_is_copied_as_it_stands() -> None:
+    """A cost is a double of somebody else's; the record of it has the same digits."""
+    data = session(calling("a", None, usage={"input": 5})).replace(
+        b'{"input":5}', b'{"input":5.0,"cost":{"total":3e-05}}'
+    )
+
+    assert 2 == migrated(data).count(b'{"input":5.0,"cost":{"total":3e-05}}')
+
+
 def test_an_edit_in_the_kept_range_still_counts() -> None:
     """What was cut down to save room, or hidden for good reason, must not come back with a new format."""
     data = session(

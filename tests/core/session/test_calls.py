@@ -23,7 +23,7 @@ def test_a_call_without_a_result_on_any_branch_is_open() -> None:
     calls.call("b", "look", 0)
     calls.result("a", 2)
 
-    assert ([("b", 1)], ("look", 0)) == (list(calls.open()), calls.named(1))
+    assert ([("b", 1)], ("look", 0), []) == (list(calls.open()), calls.named(1), calls.parted)
 
 
 def test_a_result_belongs_to_the_call_on_its_branch() -> None:

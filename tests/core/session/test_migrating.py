@@ -195,10 +195,10 @@ def test_the_system_message_of_a_compaction_still_replaces_the_kept_one() -> Non
 def test_usage_is_copied_as_it_stands() -> None:
     """A cost is a double of somebody else's; the record of it has the same digits."""
     data = session(calling("a", None, usage={"input": 5})).replace(
-        b'{"input":5}', b'{"input":5.0,"cost":{"total":3e-05}}'
+        b'{"input":5}', b'{"input":5.00,"cost":{"total":3e-5}}'
     )
 
-    assert 2 == migrated(data).count(b'{"input":5.0,"cost":{"total":3e-05}}')
+    assert 2 == migrated(data).count(b'{"input":5.00,"cost":{"total":3e-5}}')
 
 
 def test_an_edit_in_the_kept_range_still_counts() -> None:

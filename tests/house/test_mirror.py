@@ -8,7 +8,7 @@ KIT = ("appends", "births", "endings", "heads", "holders", "inbox", "poison", "r
 # Module without a test file of its own -> why.
 UNTESTED = {
     **dict.fromkeys(
-        (f"stores/base/{name}.py" for name in ("journals", "kept", "machine", "workspace")),
+        (f"stores/base/{name}.py" for name in ("journals", "kept", "machine", "sessions", "workspace")),
         "protocols only; every store runs the whole conformance kit",
     ),
     "certify/orders.py": "shapes only; every trial sends each of them",

@@ -13,6 +13,7 @@ from clew.stores.base.journals import (
 )
 from clew.stores.base.kept import BlobStore, KeyIndex
 from clew.stores.base.machine import UNMARKED, CommandEnd, Order, Processes
+from clew.stores.base.sessions import Kept, SessionStore, SessionWriter
 from clew.stores.base.workspace import FileBytes, Found, Listing, Workspace
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "CommandEnd",
     "FileBytes",
     "Found",
+    "Kept",
     "KeyIndex",
     "Listing",
     "Order",
@@ -32,6 +34,8 @@ __all__ = [
     "Reading",
     "RunStore",
     "RunWriter",
+    "SessionStore",
+    "SessionWriter",
     "Tail",
     "TailRepaired",
     "Workspace",

@@ -1,6 +1,6 @@
 """The protocol of a session store: conversations, one file of lines each, with one writer. No implementation.
 
-What a line means is not known here (`core.session`): a store keeps bytes, an order, a lock and what was cut or replaced.
+What a line means is not known here (`core.session`): a store keeps bytes, their order, a lock and what was cut off.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,7 +80,7 @@ class SessionWriter(Protocol):
         ...
 
     def replace(self, pieces: Iterable[bytes]) -> None:
-        """Publish other bytes under the public name, durably, in one step: at each moment it leads to the old or the new.
+        """Publish other bytes under the public name, durably, in one step: it leads to the old or the new, always.
 
         The lock is held on the new ones before they can be seen, and this writer goes on with them.
 

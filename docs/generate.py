@@ -16,7 +16,13 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 # A code that is put together from a closed set of words -> what it may become.
 SPELLED = {
-    "invalid_{what}_id": ("invalid_run_id", "invalid_step_id", "invalid_call_id", "invalid_control_id"),
+    "invalid_{what}_id": (
+        "invalid_run_id",
+        "invalid_step_id",
+        "invalid_call_id",
+        "invalid_control_id",
+        "invalid_session_id",
+    ),
     "invalid_{what}_name": ("invalid_agent_name", "invalid_tool_name", "invalid_step_name"),
 }
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from tests.house.tree import ROOT, SRC, TESTS
 
 KIT = ("appends", "births", "endings", "heads", "holders", "inbox", "poison", "readers", "spoiled")
+SESSION_KIT = ("session_births", "session_changes", "session_lines", "session_owners")
 # Module without a test file of its own -> why.
 UNTESTED = {
     **dict.fromkeys(
@@ -28,6 +29,9 @@ UNTESTED = {
     **dict.fromkeys(
         (f"testing/cases/{name}.py" for name in KIT), "cases; every store runs them, and test_runstore plants faults"
     ),
+    **dict.fromkeys(
+        (f"testing/cases/{name}.py" for name in SESSION_KIT), "cases; every store runs them, test_sessionstore plants"
+    ),
 }
 # Test file without a module of its own -> what it tests.
 WHOLE = {
@@ -37,6 +41,7 @@ WHOLE = {
     "core/test_life.py": "a whole run as a state machine",
     "examples/test_recovery.py": "the example of a write that is refused first, as a whole",
     "stores/test_conformance.py": "every store, every case",
+    "stores/test_session_conformance.py": "every session store, every case",
 }
 # Folders of tests that are about the whole.
 APART = ("house/", "journeys/", "cases/", "contract/", "fuzz/")

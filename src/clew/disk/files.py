@@ -47,7 +47,7 @@ def publish(path: Path, data: Content) -> None:
     Source:
         DESIGN §4 "Everything else".
     """
-    _publish(path, data, replace)
+    _publish(path, data, _replace)
 
 
 def publish_new(path: Path, data: Content) -> bool:
@@ -76,7 +76,7 @@ def republish(path: Path, data: bytes, *, mark: str = "") -> None:
     def name(temp: Path, path: Path) -> None:
         if kept is not None:
             os.chmod(temp, kept)
-        replace(temp, path)
+        _replace(temp, path)
 
     _publish(path, data, name, 0o666 if kept is None else kept, mark)
 
@@ -158,8 +158,7 @@ if sys.platform == "win32":
         """Give the temp file its name; `FileExistsError` when the name is taken."""
         _patiently(os.rename, temp, path)
 
-    def replace(temp: Path, path: Path) -> None:
-        """Give the temp file the name of another one, which is gone then."""
+    def _replace(temp: Path, path: Path) -> None:
         _patiently(os.replace, temp, path)
 
 else:
@@ -199,8 +198,7 @@ else:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), str(path))
 
-    def replace(temp: Path, path: Path) -> None:
-        """Give the temp file the name of another one, which is gone then."""
+    def _replace(temp: Path, path: Path) -> None:
         os.replace(temp, path)
 
 

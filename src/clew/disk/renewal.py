@@ -7,7 +7,8 @@ from pathlib import Path
 
 from clew.disk.append import AppendFile
 from clew.disk.failures import failure
-from clew.disk.files import APPEND, discard, exclusive, place_new, rename_new, replace, sync, sync_folder
+from clew.disk.files import APPEND, discard, exclusive, place_new, rename_new, sync, sync_folder
+from clew.disk.files import _replace as replace  # a sibling that publishes in its own way
 from clew.disk.lock import take
 from clew.disk.streams import clear
 from clew.errors import Storage

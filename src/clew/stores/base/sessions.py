@@ -22,7 +22,7 @@ class Kept(msgspec.Struct, frozen=True, rename="camel"):
 class SessionWriter(Protocol):
     """The one writer of a session. Holds the lock until closed; called by one thread at a time.
 
-    After any exception inside `append`, `cut` or `replace` it is poisoned: every later call raises `Storage`
+    After any exception inside `append`, `cut` or `renew` it is poisoned: every later call raises `Storage`
     (`fact_ledger_poisoned`), for what stands at the end is not known any more.
     """
 
@@ -79,7 +79,7 @@ class SessionWriter(Protocol):
         """
         ...
 
-    def replace(self, pieces: Iterable[bytes]) -> None:
+    def renew(self, pieces: Iterable[bytes]) -> None:
         """Publish other bytes under the public name, durably, in one step: it leads to the old or the new, always.
 
         The lock is held on the new ones before they can be seen, and this writer goes on with them.

@@ -184,13 +184,15 @@ class FileSessionWriter:
             confirm(path)
         return Kept(path.name, self.size_bytes, sha256)
 
-    def replace(self, pieces: Iterable[bytes]) -> None:
+    def renew(self, pieces: Iterable[bytes]) -> None:
         """Publish other bytes under the public name in one step, and go on with them.
 
         Raises:
             Storage: as `append`; `publish_failed`. The old bytes are there then, or all of the new.
         """
-        with self._changing():
+        self._require_sound()
+        with self._renaming_errors():
+            # It is the file that is poisoned where this fails: until then the pieces may come from it.
             self._file = renew(self._file, pieces)
 
     def close(self) -> None:
@@ -206,13 +208,19 @@ class FileSessionWriter:
         """Whatever is raised inside, an interrupt included, poisons this writer."""
         self._require_sound()
         self._interrupted = True
+        with self._renaming_errors():
+            yield
+        self._interrupted = False
+
+    @contextmanager
+    def _renaming_errors(self) -> Iterator[None]:
+        """What the disk says of a journal is said of a session."""
         try:
             yield
         except Storage as error:
             if error.code != "journal_replaced":
                 raise
             raise replaced(self.session_id, error.message) from error
-        self._interrupted = False
 
 
 def _locked(path: Path, wait_s: float) -> AppendFile | None:

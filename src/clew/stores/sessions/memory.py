@@ -165,10 +165,12 @@ class MemorySessionWriter:
             raise backup_differs(self.session_id, name)
         return Kept(name, len(data), hashlib.sha256(data).hexdigest())
 
-    def replace(self, pieces: Iterable[bytes]) -> None:
+    def renew(self, pieces: Iterable[bytes]) -> None:
         """Put other bytes in the place of all."""
+        self._require_sound()
+        data = b"".join(pieces)
         with self._changing():
-            self._put(self._store.written(b"", b"".join(pieces)))
+            self._put(self._store.written(b"", data))
 
     def close(self) -> None:
         """Let the lock go. Safe to call twice."""

@@ -1,6 +1,7 @@
 """The three ways in which a session changes that are no append: an end is cut, a copy is kept, all is replaced."""
 
 import hashlib
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -150,7 +151,7 @@ def a_replaced_session_is_the_new_one_for_everyone(lab: SessionStoreLab) -> None
     writer = lab.store().open(SESSION)
     before = iter(lab.store().read(SESSION))
 
-    writer.replace(iter([header(), line(1)]))
+    writer.renew(iter([header(), line(1)]))
 
     expect(header() + line(1), read_all(lab.store()), "bytes for who reads now")
     refused(Held, "session_open_locked", lambda: lab.store().open(SESSION, wait_s=0.0), "the writer goes on")
@@ -168,7 +169,11 @@ def new_lines_may_be_made_from_the_old_ones(lab: SessionStoreLab) -> None:
     lab.implant(SESSION, _OLD)
     writer = lab.store().open(SESSION)
 
-    writer.replace(piece.upper() for piece in writer.read())
+    def loud() -> Iterator[bytes]:
+        for piece in writer.read():
+            yield piece.upper()
+
+    writer.renew(loud())
 
     writer.close()
     expect(_OLD.upper(), lab.raw(), "bytes of the session")
@@ -180,7 +185,7 @@ def _failed_replace(step: Step, lab: SessionStoreLab) -> None:
 
     with lab.fail(step):
         try:
-            writer.replace([header(), line(1)])
+            writer.renew([header(), line(1)])
         except Storage:
             pass
         else:
@@ -216,7 +221,7 @@ def a_source_that_fails_in_the_middle_replaces_nothing(lab: SessionStoreLab) -> 
         raise ValueError("not a line")
 
     try:
-        writer.replace(piece for _ in range(1) for piece in broken())
+        writer.renew(piece for _ in range(1) for piece in broken())
     except ValueError:
         pass
     else:

@@ -128,7 +128,7 @@ def _does_nothing_more(writer: SessionWriter) -> None:
         partial(writer.append, line(9)),
         partial(writer.cut, len(header())),
         partial(writer.back_up, 3),
-        partial(writer.replace, [header()]),
+        partial(writer.renew, [header()]),
         lambda: b"".join(writer.read()),
     )
     for deed in deeds:

@@ -112,10 +112,10 @@ def a_session_that_was_replaced_is_neither_cut_nor_migrated(lab: SessionStoreLab
     """The same guard stands before every change."""
     data = header() + line(1)
     lab.implant(SESSION, data)
-    for change in ("cut", "replace"):
+    for change in ("cut", "renew"):
         writer = lab.store().open(SESSION, wait_s=0.0)
         lab.implant(SESSION, data)
-        deed = partial(writer.cut, len(header())) if change == "cut" else partial(writer.replace, [header()])
+        deed = partial(writer.cut, len(header())) if change == "cut" else partial(writer.renew, [header()])
 
         refused(Storage, "session_replaced", deed, f"{change} of what is another session now")
 

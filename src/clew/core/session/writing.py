@@ -17,7 +17,7 @@ from clew.core.session.values import ReadAt, Said
 from clew.core.session.viewing import Entries
 from clew.errors import Refused
 
-_PLACE: Final = ("parentId", "seq", "timestamp", "lane", "kind")
+_PLACE: Final = ("parentId", "seq", "timestamp", "lane", "kind", "append")
 
 
 class Draft(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from clew.core.session.lines import BadLine
 from clew.core.session.projecting import project
 from clew.core.session.reading import SessionReader
 from clew.core.session.state import MAIN, SessionState
-from clew.core.session.torn import is_torn, marked
+from clew.core.session.torn import marked
 from clew.core.session.values import Judgement, Projection, Said, View
 from clew.core.session.viewing import view
 from clew.core.session.writing import (
@@ -32,13 +32,13 @@ from clew.core.session.writing import (
     tail_start,
     title,
 )
-from clew.errors import Corrupt, NotFound, Refused
+from clew.errors import NotFound, Refused
 from clew.runtime.clock import Clock
+from clew.runtime.mending import read_mended
 from clew.runtime.migrating import migrate_held
 from clew.runtime.windows import reading
 from clew.stores.base import SessionStore, SessionWriter
 
-_ENDS = 64
 _TRIES = 3
 
 
@@ -317,46 +317,14 @@ def open_session(
 
 def _opened(writer: SessionWriter, clock: Clock, *, is_new: bool) -> CoreMindSession:
     try:
-        reader, state = _read_mended(writer)
+        reader, state = read_mended(writer)
         if state.format != "v4a":
             migrate_held(writer)
-            reader, state = _read_mended(writer)
+            reader, state = read_mended(writer)
         return CoreMindSession(writer, reader, state, clock, is_new=is_new)
     except BaseException:
         writer.close()
         raise
-
-
-def _read_mended(writer: SessionWriter) -> tuple[SessionReader, SessionState]:
-    """Read it as the device has it, and make its end clean where it is one of ours; then read it again."""
-    while True:
-        reader = SessionReader(expect=writer.session_id)
-        try:
-            for piece in writer.read():
-                reader.feed(piece)
-            state = reader.finish()
-        except Corrupt as damage:
-            if not _lost(writer, reader.state, damage):
-                raise
-            writer.cut(damage.facts["byte"])
-            continue
-        if state.format != "v4a" or state.ending == "clean":
-            return reader, state
-        if state.ending == "torn":
-            writer.cut(state.size)
-        else:
-            # Before anything else: put behind it together with the next line, it could be lost alone.
-            writer.append(b"\n")
-
-
-def _lost(writer: SessionWriter, state: SessionState | None, damage: Corrupt) -> bool:
-    """Is the damage what a last append leaves that nobody acknowledged?"""
-    if state is None or state.format != "v4a" or damage.code != "session_corrupt":
-        return False
-    at = damage.facts["byte"]
-    tail = b"".join(writer.read(at, at + MAX_APPEND + 1))
-    last = b"".join(writer.read(max(0, at - _ENDS), at)).rstrip(b"\n")
-    return is_torn(tail, at_byte=at, next_seq=state.sequence + 1, last=last)
 
 
 def view_at(state: SessionState, read: Callable[[int, int], bytes], entry_id: str | None) -> View:

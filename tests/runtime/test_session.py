@@ -321,6 +321,24 @@ def test_above_the_window_without_its_reserve_the_context_is_summed_up(
     assert ([4] * summaries, ["4 messages", "e", "f"] if summaries else list("abcdef")) == (heard, found)
 
 
+def test_whoever_asks_for_a_summary_makes_it_with_what_is_his_and_only_its_text_is_kept(store: SessionStore) -> None:
+    """#189 The session knows no model and no credential, so none can be used by mistake, and none is stored."""
+    used: list[str] = []
+
+    class Model:
+        credential = "sk-secret"
+
+        def summarise(self, said: Sequence[Said]) -> str:
+            used.append(self.credential)
+            return "short"
+
+    with opened(store) as session:
+        session.append(*map(user, "abcdef"))
+        session.compact_when(Model().summarise, tokens=100, window=90, reserve=10)
+
+    assert (["sk-secret"], False) == (used, b"sk-secret" in raw(store))
+
+
 def test_a_short_conversation_is_not_summed_up(store: SessionStore) -> None:
     """There is nothing to leave out."""
     with opened(store) as session:

@@ -66,6 +66,22 @@ def test_a_session_that_grew_under_its_writer_stops_it(store: FileSessionStore) 
     assert ("session_replaced", header() + b'{"kind"') == (caught.value.code, read_all(store))
 
 
+def test_a_session_that_was_moved_aside_and_put_back_as_a_copy_stops_its_writer(store: FileSessionStore) -> None:
+    """#188 The file that is open is still there, under another name, and nobody would see what goes into it."""
+    writer = store.create(SESSION, header())
+    path = Path(store.locate(SESSION))
+    path.rename(path.with_suffix(".old"))
+    path.write_bytes(header())
+
+    with pytest.raises(Storage) as caught:
+        writer.append(line(1))
+    writer.close()
+
+    assert ("session_replaced", header(), header()) == (
+        caught.value.code, path.read_bytes(), path.with_suffix(".old").read_bytes(),
+    )  # fmt: skip
+
+
 def test_a_copied_home_writes_no_session(store: FileSessionStore, tmp_path: Path) -> None:
     """The original goes on writing the same conversation, and both would claim it."""
     store.create(SESSION, header()).close()

@@ -94,7 +94,7 @@ class _Pairing:
 
     def apart(self, at: int, result: int) -> bool:
         """Does anything but results stand between a message and a result?"""
-        return self._others[result] != self._others[at + 1]
+        return bool(self._others[result] != self._others[at + 1])
 
 
 def _interrupted(slot: _Slot, call: Message) -> Message:

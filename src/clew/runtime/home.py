@@ -35,7 +35,7 @@ from clew.runtime.shelf import Shelf
 from clew.runtime.tools import Agent, as_agent
 from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, SessionStore, Workspace
 from clew.stores.blobs import FileBlobStore
-from clew.stores.foreign import ForeignRunStore, is_foreign
+from clew.stores.foreign import ForeignRunStore, ForeignSessionStore, is_foreign
 from clew.stores.homefile import HomeFile
 from clew.stores.jsonl import FileRunStore
 from clew.stores.keys import FileKeyIndex, MemoryKeyIndex
@@ -97,7 +97,7 @@ class Home(Shelf):
             extensions=loaded,
             # Beside a store that is not known here, an index of ours might not be where its runs are.
             keys=keys or (FileKeyIndex(self.path) if store is None else None),
-            sessions=sessions or (FileSessionStore(self.path) if store is None else None),
+            sessions=sessions or (_sessions(self.path) if store is None else None),
         )
         super().__init__(parts)
 
@@ -334,6 +334,10 @@ class Home(Shelf):
         """
         look = (lambda: survey(self.path)) if self.require()._in_files else (lambda: Survey("memory"))
         return check_up(self.reader, look, None if agent is None else as_agent(agent))
+
+
+def _sessions(path: Path) -> SessionStore:
+    return (ForeignSessionStore if is_foreign(path) else FileSessionStore)(path)
 
 
 def _callable_here(agent: Agent) -> Agent:

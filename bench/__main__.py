@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench import aborts, calls, command, counts, machine, many, others, reading, subject, workspaces
+from bench import aborts, calls, command, counts, machine, many, others, reading, sessions, subject, workspaces
 from bench.figures import Figure, table
 
 HISTORIES = (1_000, 100_000, 1_000_000)
@@ -57,6 +57,7 @@ def _all(folder: Path, scratch: Path) -> Iterator[Figure]:
         lambda: command.measure(folder, scratch),
         lambda: aborts.measure(folder),
         lambda: workspaces.measure(folder),
+        lambda: sessions.measure(scratch),
     ]
     for part in parts:
         for figure in part():

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "cli.md"
 CLI = ROOT / "src" / "clew" / "cli"
-SOURCES = ("app", "deciding", "screen", "limits")
+SOURCES = ("app", "deciding", "session", "screen", "limits")
 
 HEAD = """\
 # The command
@@ -56,8 +56,8 @@ def page(commands: str, screen: str, limits: str) -> str:
 
 def read() -> str:
     """The page as the source is now."""
-    app, deciding, screen, limits = ((CLI / f"{name}.py").read_text("utf-8") for name in SOURCES)
-    return page(f"{app}\n{deciding}", screen, limits)
+    app, deciding, session, screen, limits = ((CLI / f"{name}.py").read_text("utf-8") for name in SOURCES)
+    return page(f"{app}\n{deciding}\n{session}", screen, limits)
 
 
 def _place(function: ast.FunctionDef) -> float:
@@ -71,9 +71,23 @@ def _section(function: ast.FunctionDef) -> str:
     *paragraphs, example = [" ".join(paragraph.split("\n")) for paragraph in told.strip().split("\n\n")]
     said = dict(re.findall(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", arguments, flags=re.MULTILINE))
     rows = [(name, re.sub(r"\s+", " ", said[each])) for each, name in _names(function).items() if each in said]
-    lines = [f"## `clew {function.name}`", "", f"    {_usage(function)}", "", "\n\n".join(paragraphs), ""]
+    lines = [
+        f"## `clew {_family(function)}{function.name}`",
+        "",
+        f"    {_usage(function)}",
+        "",
+        "\n\n".join(paragraphs),
+        "",
+    ]
     lines += ["Example:", "", f"    {example.removeprefix('Example: ')}", ""]
     return "\n".join(lines + ([*_table(rows), ""] if rows else []))
+
+
+def _family(function: ast.FunctionDef) -> str:
+    """The word in front of a command that is one of several about the same thing."""
+    made = next(each for each in function.decorator_list if isinstance(each, ast.Call))
+    owner = ast.unparse(made.func).removesuffix(".command")
+    return "" if owner == "app" else f"{owner} "
 
 
 def _names(function: ast.FunctionDef) -> dict[str, str]:

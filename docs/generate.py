@@ -22,6 +22,7 @@ SPELLED = {
         "invalid_call_id",
         "invalid_control_id",
         "invalid_checkpoint_id",
+        "invalid_session_id",
     ),
     "invalid_{what}_name": ("invalid_agent_name", "invalid_tool_name", "invalid_step_name"),
 }

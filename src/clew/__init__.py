@@ -38,6 +38,7 @@ from clew.runtime.logs import LogContext
 from clew.runtime.paths import WORKSPACE, Expected
 from clew.runtime.reviewing import Said
 from clew.runtime.run import Run, SyncRun
+from clew.runtime.session import CoreMindSession
 from clew.runtime.tools import Agent, Call, Failed, Tool, agent, tool
 from clew.runtime.turns import Turn
 from clew.stores.jsonl import FileRunStore
@@ -53,6 +54,7 @@ __all__ = [
     "CannotTell",
     "Check",
     "ClewError",
+    "CoreMindSession",
     "Corrupt",
     "Denied",
     "DidNotHappen",

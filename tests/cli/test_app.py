@@ -39,7 +39,15 @@ def test_the_commands_are_these() -> None:
     """A new one must be documented and tested."""
     named = [name for name in app if not name.startswith("-")]
 
-    assert sorted(COMMANDS) == sorted(named)
+    assert sorted([*COMMANDS, "session"]) == sorted(named)
+
+
+@pytest.mark.parametrize("command", ["ls", "show", "verify", "migrate", "salvage", "export"])
+def test_every_command_about_sessions_explains_itself(typed: Typed, command: str) -> None:
+    """They are a family of their own, each with an example."""
+    done = typed("session", command, "--help")
+
+    assert (0, True) == (done.code, f"Example: clew session {command}" in done.out)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from tests.house.tree import ROOT, SRC, module
 
 # The names that DESIGN promises to the user, of the rooms that exist. Adding is free, taking away is a deprecation.
 PROMISED = {
-    "Call", "CannotTell", "Corrupt", "Denied", "DidNotHappen", "DurableOperation", "EffectReceipt", "Failed",
-    "FileRunStore", "GiveUp", "Happened", "Held", "Home", "LogContext", "NothingHappened", "Refused",
+    "Call", "CannotTell", "CoreMindSession", "Corrupt", "Denied", "DidNotHappen", "DurableOperation", "EffectReceipt",
+    "Failed", "FileRunStore", "GiveUp", "Happened", "Held", "Home", "LogContext", "NothingHappened", "Refused",
     "ResultNotRecorded", "Run", "RunBudget", "RunMetrics", "RunResult", "RunState", "Stop", "Storage", "SyncRun",
     "ToolError", "Turn", "Usage", "UsageError", "Verdict", "agent", "prepare_run_resume", "tool",
 }  # fmt: skip

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from tests.house.tree import ROOT, SRC, TESTS
 
 KIT = ("appends", "births", "endings", "heads", "holders", "inbox", "poison", "readers", "spoiled")
+SESSION_KIT = ("session_births", "session_changes", "session_lines", "session_owners")
 # Module without a test file of its own -> why.
 UNTESTED = {
     **dict.fromkeys(
-        (f"stores/base/{name}.py" for name in ("journals", "kept", "machine", "upkeep", "workspace")),
+        (f"stores/base/{name}.py" for name in ("journals", "kept", "machine", "sessions", "upkeep", "workspace")),
         "protocols only; every store runs the whole conformance kit",
     ),
     "certify/orders.py": "shapes only; every trial sends each of them",
@@ -20,12 +21,16 @@ UNTESTED = {
     "cli/root.py": "the name of the command and its help; test_app reads them",
     "core/needs.py": "shapes only; test_effect walks with each of them",
     "core/records.py": "shapes only; test_codec writes and reads each of them",
+    "core/session/values.py": "shapes only; the tests beside it make each of them",
     "runtime/childfaults.py": "errors only; test_children meets each of them",
     "runtime/face.py": "what both faces of a run share; test_run asks for each of it",
     "runtime/nursery.py": "a protocol and a shape; test_children asks through them",
     "cli/__main__.py": "one line, walked by every journey",
     **dict.fromkeys(
         (f"testing/cases/{name}.py" for name in KIT), "cases; every store runs them, and test_runstore plants faults"
+    ),
+    **dict.fromkeys(
+        (f"testing/cases/{name}.py" for name in SESSION_KIT), "cases; every store runs them, test_sessionstore plants"
     ),
 }
 # Test file without a module of its own -> what it tests.
@@ -36,6 +41,7 @@ WHOLE = {
     "core/test_life.py": "a whole run as a state machine",
     "examples/test_recovery.py": "the example of a write that is refused first, as a whole",
     "stores/test_conformance.py": "every store, every case",
+    "stores/test_session_conformance.py": "every session store, every case",
 }
 # Folders of tests that are about the whole.
 APART = ("house/", "journeys/", "cases/", "contract/", "fuzz/")

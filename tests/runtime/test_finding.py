@@ -67,3 +67,10 @@ def test_a_home_with_runs_is_one(tmp_path: Path) -> None:
     require_home(tmp_path)
 
     assert ["runs"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_home_with_nothing_but_sessions_is_one(tmp_path: Path) -> None:
+    """Somebody talked before anything was run."""
+    (tmp_path / "sessions").mkdir()
+
+    require_home(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 from clew.core.records import Head
 from clew.errors import NotFound, Refused
 from clew.stores.base import Command, CommandAnswer, Tail
-from clew.stores.foreign import ForeignRunStore, is_foreign
+from clew.stores.foreign import ForeignRunStore, ForeignSessionStore, is_foreign
 from clew.stores.jsonl import FileRunStore
 from tests.stores.lab import Hand, read_all
 
@@ -96,3 +96,23 @@ def test_every_write_is_refused_and_nothing_changes(
 
     assert ("foreign_home", 4) == (caught.value.code, caught.value.exit_code)
     assert before == everything(tmp_path)
+
+
+def test_sessions_of_another_program_are_read_and_never_written(tmp_path: Path) -> None:
+    """Its own locks and files are not ours to touch."""
+    folder = tmp_path / ".coremind" / "sessions"
+    folder.mkdir(parents=True)
+    (folder / "s1.jsonl").write_bytes(b"{}\n")
+    store = ForeignSessionStore(tmp_path / ".coremind")
+
+    doors: list[Callable[[], Any]] = [lambda: store.create("s2", b"{}\n"), lambda: store.open("s1")]
+    for door in doors:
+        with pytest.raises(Refused) as caught:
+            door()
+        assert "foreign_home" == caught.value.code
+    with pytest.raises(NotFound):
+        store.open("s2")
+
+    assert (["s1"], b"{}\n", ["sessions"]) == (
+        store.ids(), b"".join(store.read("s1")), [path.name for path in (tmp_path / ".coremind").iterdir()],
+    )  # fmt: skip

@@ -12,14 +12,14 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-from clew.cli import acting, deciding, examining, finding, keeping, looking, resuming, running
+from clew.cli import acting, deciding, examining, finding, keeping, looking, resuming, running, session
 from clew.cli.desk import Desk, attend
 from clew.cli.limits import NO_LIMITS, Limits
 from clew.cli.root import DEFAULTS, Choice, Switch, app
 from clew.cli.screen import Options, Screen, lenient, stand_in
 from clew.errors import ClewError, UsageError
 
-__all__ = ["app", "deciding", "serve"]
+__all__ = ["app", "deciding", "serve", "session"]
 
 
 @app.command(sort_key=0, usage="Usage: clew run FILE:AGENT [INPUT] [OPTIONS]")
@@ -29,6 +29,7 @@ def run(
     /,
     *,
     run_id: str | None = None,
+    session: str | None = None,
     max_calls: int | None = None,
     timeout: float | None = None,
     limits: Limits = NO_LIMITS,
@@ -47,6 +48,7 @@ def run(
         target: A Python file and the name of a @clew.agent or of a function agent(run, input) in it.
         input: What the agent is asked; text.
         run_id: An id of your own; made when left out.
+        session: The conversation that it goes on with, by its id; begun when it is not there.
         max_calls: Pause before a call above this number.
         timeout: Pause when the agent has been running for so many seconds.
         limits: What else is limited.
@@ -55,7 +57,7 @@ def run(
         options: What every command takes.
     """
     terms = running.Terms(max_calls, timeout, on_error, on_limit, limits)
-    return attend(options, lambda desk: running.run(desk, target, input, run_id, terms))
+    return attend(options, lambda desk: running.run(desk, target, input, run_id, terms, session))
 
 
 @app.command(sort_key=1)

@@ -76,7 +76,9 @@ class Progress:
         self.told = True
 
 
-def run(desk: Desk, target: str, prompt: str | None, run_id: str | None, terms: Terms) -> int:
+def run(
+    desk: Desk, target: str, prompt: str | None, run_id: str | None, terms: Terms, session: str | None = None
+) -> int:
     """Start a run and see it to its end, its pause or its failure."""
     budget = terms.budget(RunBudget())
     home = desk.home()
@@ -86,6 +88,7 @@ def run(desk: Desk, target: str, prompt: str | None, run_id: str | None, terms: 
             result = home.run_sync(
                 agent, prompt, run_id=run_id, budget=budget, on_error=terms.on_error, on_limit=terms.on_limit,
                 notice=desk.screen.notice, on_record=Progress(desk, desk.when(home)), approver=terminal(desk, home),
+                session=session,
             )  # fmt: skip
     return conclude(desk, home, result)
 

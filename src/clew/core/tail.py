@@ -108,7 +108,7 @@ def _damage(tail: bytes, run_id: str, at_byte: int, next_sequence: int, last_app
     """What in the pieces of a tail a torn append cannot have left."""
     appends = {next_sequence, last_append}
     before: _Place | None = None
-    for start, piece, terminated in _pieces(tail):
+    for start, piece, terminated in pieces_of_tail(tail):
         append = _append_shown(piece, terminated)
         if append is not None and append not in appends:
             return "a line of another append follows"
@@ -117,9 +117,9 @@ def _damage(tail: bytes, run_id: str, at_byte: int, next_sequence: int, last_app
             value = strict_json(piece)
         except BadLine:
             before = None
-            if terminated and not _lost_a_sector(piece, at_byte + start, clipped=start == 0):
+            if terminated and not lost_a_sector(piece, at_byte + start, clipped=start == 0):
                 return "a line is broken of which no whole sector is missing"
-            if not terminated and _goes_on(piece):
+            if not terminated and goes_on(piece):
                 return "a whole line is followed by other bytes than its LF"
         else:
             if start == 0:
@@ -131,7 +131,7 @@ def _damage(tail: bytes, run_id: str, at_byte: int, next_sequence: int, last_app
     return None
 
 
-def _pieces(tail: bytes) -> Iterator[tuple[int, bytes, bool]]:
+def pieces_of_tail(tail: bytes) -> Iterator[tuple[int, bytes, bool]]:
     """The tail split at its LFs: where each piece begins in it, its bytes, and whether an LF ends it."""
     start = 0
     while start < len(tail):
@@ -149,7 +149,7 @@ def _append_shown(piece: bytes, terminated: bool) -> int | None:
     return int(shown[1]) if shown else None
 
 
-def _lost_a_sector(piece: bytes, at_byte: int, *, clipped: bool) -> bool:
+def lost_a_sector(piece: bytes, at_byte: int, *, clipped: bool) -> bool:
     """Is a whole sector inside the piece zero? `clipped`: the first one began before the piece and counts as well."""
     start = 0 if clipped else -at_byte % SECTOR
     while (stop := start + SECTOR - (at_byte + start) % SECTOR) <= len(piece):
@@ -159,7 +159,7 @@ def _lost_a_sector(piece: bytes, at_byte: int, *, clipped: bool) -> bool:
     return False
 
 
-def _goes_on(piece: bytes) -> bool:
+def goes_on(piece: bytes) -> bool:
     """Does the piece begin with a whole value behind which more bytes stand that are not zero?"""
     text = piece.partition(b"\0")[0].decode(errors="replace")
     try:

@@ -84,8 +84,7 @@ class AppendFile:
         """Cut the end off, durably. The same guards and the same poisoning as `append`."""
         self.require_sound()
         self.poisoned = True
-        self._require_untouched()
-        self._require_same()
+        self.require_mine()
         try:
             os.ftruncate(self._fd, size_bytes)
         except OSError as error:
@@ -143,6 +142,11 @@ class AppendFile:
                 next="Resume the run in a new process: it reads what the disk really kept.",
                 path=str(self.path),
             )
+
+    def require_mine(self) -> None:
+        """Refuse when somebody else changed the length, deleted the file or put another one at its path."""
+        self._require_untouched()
+        self._require_same()
 
     def _look(self) -> os.stat_result:
         try:

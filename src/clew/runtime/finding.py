@@ -9,6 +9,7 @@ from clew.errors import NotFound
 FOLDER: Final = ".clew"
 VARIABLE: Final = "CLEW_HOME"
 _RUNS: Final = "runs"
+_SESSIONS: Final = "sessions"
 
 
 def find_home(start: Path | None = None) -> Path | None:
@@ -26,18 +27,25 @@ def _is_one(path: Path) -> bool:
 
 
 def require_home(path: Path) -> None:
-    """Was ever a run started in this folder?
+    """Was ever a run started in this folder, or a session begun?
 
     Raises:
         NotFound: `no_home`.
     """
     try:
-        os.lstat(path / _RUNS)
-    except (FileNotFoundError, NotADirectoryError):
-        raise _no_home(path) from None
+        if not any(_is_there(path / name) for name in (_RUNS, _SESSIONS)):
+            raise _no_home(path)
     except OSError:
         # Whoever goes on to read it is told why it cannot be read.
         return
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _no_home(path: Path) -> NotFound:

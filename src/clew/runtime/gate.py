@@ -33,6 +33,8 @@ class Gate(Meter):
         super().__init__(journal, agent, store=store, blobs=blobs, budget=budget, processes=processes)
         self.workspace = workspace
         self.nursery: Nursery | None = None
+        # The run's session, if it has one (`talking.Talk`, which knows the gate).
+        self.talk: Any = None
         self.approvals = Approvals(self)
         self.late: list[tuple[Ticket, int, needs.Outcome]] = []
         self.extensions = Lifecycle(extensions, journal, self.redactor, agent.name) if extensions else None

@@ -20,33 +20,36 @@ from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.checkup import check_up
 from clew.runtime.children import nurse
 from clew.runtime.clock import Clock, SystemClock, day_text
-from clew.runtime.desk import Desk
 from clew.runtime.ensuring import born_meanwhile, ended_meanwhile, existing
 from clew.runtime.extensions import Extension, load
 from clew.runtime.finding import FOLDER, find_home, require_home
 from clew.runtime.journal import Watcher
 from clew.runtime.live import LegEnd, live_sync
 from clew.runtime.looping import live_async
-from clew.runtime.opening import HomeParts, Opening, Wanted, as_recorded, facts_now, reopen_run, start_run
+from clew.runtime.opening import HomeParts, Opening, Wanted, as_recorded, facts_now, reopen_run, start_with
 from clew.runtime.orders import Orders, orders_of, say
 from clew.runtime.pool import aside
 from clew.runtime.recovery import Takeover, Waiver
 from clew.runtime.reviewing import Said
+from clew.runtime.shelf import Shelf
 from clew.runtime.tools import Agent, as_agent
-from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Upkeep, Workspace
+from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, SessionStore, Upkeep, Workspace
 from clew.stores.blobs import FileBlobStore
-from clew.stores.foreign import ForeignRunStore, is_foreign
+from clew.stores.foreign import ForeignRunStore, ForeignSessionStore, is_foreign
 from clew.stores.homefile import HomeFile
 from clew.stores.jsonl import FileRunStore
 from clew.stores.keys import FileKeyIndex, MemoryKeyIndex
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.stores.processes import LocalProcesses
+from clew.stores.sessions.files import FileSessionStore
+from clew.stores.sessions.loose import LooseFile
+from clew.stores.sessions.memory import MemorySessionStore
 from clew.stores.survey import survey
 from clew.stores.upkeep import FileUpkeep, MemoryUpkeep
 from clew.stores.workspace import FileWorkspace
 
 
-class Home(Desk):
+class Home(Shelf):
     """Where runs live: start, resume, settle, look. Making one touches nothing until the first run.
 
     Args:
@@ -69,7 +72,7 @@ class Home(Desk):
         self, path: str | Path | None = None, *, takeover: Takeover = "refuse", workspace: str | Path | None = None,
         store: RunStore | None = None, blobs: BlobStore | None = None, clock: Clock | None = None,
         extensions: Sequence[Extension] = (), trusted: Mapping[str, Collection[str]] | None = None,
-        keys: KeyIndex | None = None,
+        keys: KeyIndex | None = None, sessions: SessionStore | None = None,
     ) -> None:  # fmt: skip
         if takeover not in ("refuse", "proven", "operator"):
             raise UsageError(
@@ -96,8 +99,11 @@ class Home(Desk):
             # Beside a store that is not known here, an index of ours might not be where its runs are.
             keys=keys or (FileKeyIndex(self.path) if store is None else None),
             upkeep=_upkeep(self.path, store, blobs),
+            sessions=sessions or (_sessions(self.path) if store is None else None),
         )
         super().__init__(parts)
+
+    _loose = LooseFile
 
     @classmethod
     def memory(
@@ -107,7 +113,7 @@ class Home(Desk):
         """A home that lives as long as this process, for tests. Its workspace is a real folder: the current one."""
         kept: dict[str, Any] = {"store": MemoryRunStore(), "blobs": MemoryBlobStore(), "clock": clock}
         kept |= {"extensions": extensions, "trusted": trusted}
-        kept["keys"] = MemoryKeyIndex()
+        kept |= {"keys": MemoryKeyIndex(), "sessions": MemorySessionStore()}
         return cls(FOLDER, takeover=takeover, workspace=workspace, **kept)
 
     @property
@@ -126,7 +132,7 @@ class Home(Desk):
         self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
         on_error: str = "pause", on_limit: str = "pause", signals: bool = False,
         notice: Callable[[str], None] | None = None, on_record: Watcher | None = None,
-        approver: Approver | None = None,
+        approver: Approver | None = None, session: str | None = None,
     ) -> RunResult:  # fmt: skip
         """Start a run and see it to its end, its pause or its failure.
 
@@ -144,12 +150,15 @@ class Home(Desk):
                 no more; the run does not depend on it.
             approver: Asked where a start needs a person, once the question is durable: `approver(request)`, plain (in
                 a thread of its own) or async, returns `clew.Approve`, `clew.Reject`, or None to leave it waiting.
+            session: The conversation that it goes on with, begun if it is not there: `run.say`, `run.conversation`.
+                It is the run's alone until the leg has ended, and every later leg takes it up again.
 
         Raises:
-            Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
+            Held: `session_open_locked`. Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`.
+            Storage.
         """
         found = as_agent(agent)
-        begin = self._starting(found, input, run_id, budget)
+        begin = self._starting(found, input, run_id, budget, session)
         orders = orders_of(on_error, on_limit, signals, notice, on_record, approver)
         return await self._live(found, *await aside(begin), orders)
 
@@ -157,22 +166,22 @@ class Home(Desk):
         self, agent: Any, input: Any = None, *, run_id: str | None = None, budget: RunBudget | None = None,
         on_error: str = "pause", on_limit: str = "pause", signals: bool = True,
         notice: Callable[[str], None] | None = None, on_record: Watcher | None = None,
-        approver: Approver | None = None,
+        approver: Approver | None = None, session: str | None = None,
     ) -> RunResult:  # fmt: skip
         """As `run`, from plain code; a plain agent gets a `SyncRun` and runs in this thread."""
         found = _callable_here(as_agent(agent))
         orders = orders_of(on_error, on_limit, signals, notice, on_record, approver)
-        return self._live_sync(found, self._starting(found, input, run_id, budget)(), orders)
+        return self._live_sync(found, self._starting(found, input, run_id, budget, session)(), orders)
 
     def _starting(
-        self, agent: Agent, prompt: Any, run_id: str | None, budget: RunBudget | None
+        self, agent: Agent, prompt: Any, run_id: str | None, budget: RunBudget | None, session: str | None
     ) -> Callable[[], Opening]:
         chosen = (
             check_id(run_id)
             if run_id is not None
             else new_run_id(self._parts.clock.chance(16), day_text(self._parts.clock))
         )
-        return lambda: start_run(self._parts, agent, prompt, run_id=chosen, budget=budget or RunBudget())
+        return lambda: start_with(self._parts, agent, prompt, session, run_id=chosen, budget=budget or RunBudget())
 
     async def ensure(self, agent: Any, input: Any = None, *, run_id: str, **how: Any) -> RunResult:
         """Start this run, continue it, or return it if it has finished; another input under its id is a conflict.
@@ -184,9 +193,10 @@ class Home(Desk):
         state, met = await aside(lambda: existing(self.reader, run_id, asked))
         if met is not None:
             raise met
+        session = how.pop("session", None)
         if state is None:
             try:
-                return await self.run(agent, input, run_id=run_id, **how)
+                return await self.run(agent, input, run_id=run_id, session=session, **how)
             except Refused as fault:
                 state = born_meanwhile(self.reader, fault, run_id, asked)
         if state.finish is not None:
@@ -200,9 +210,10 @@ class Home(Desk):
         """As `ensure`, from plain code."""
         asked = as_recorded(as_agent(agent), input)
         state = existing(self.reader, run_id, asked)
+        session = how.pop("session", None)
         if state is None:
             try:
-                return self.run_sync(agent, input, run_id=run_id, **how)
+                return self.run_sync(agent, input, run_id=run_id, session=session, **how)
             except Refused as fault:
                 state = born_meanwhile(self.reader, fault, run_id, asked)
         if state.finish is not None:
@@ -333,6 +344,10 @@ def _upkeep(path: Path, store: RunStore | None, blobs: BlobStore | None) -> Upke
         return MemoryUpkeep(store, blobs)
     ours = (store is None and not is_foreign(path)) or type(store) is FileRunStore
     return FileUpkeep(path) if ours and blobs is None else None
+
+
+def _sessions(path: Path) -> SessionStore:
+    return (ForeignSessionStore if is_foreign(path) else FileSessionStore)(path)
 
 
 def _callable_here(agent: Agent) -> Agent:

@@ -62,6 +62,8 @@ class Journal:
         self.fault: BaseException | None = None
         self.busy = False
         self.check_start: Callable[[], None] = lambda: None
+        # What ends with the leg: its session.
+        self.beside: Callable[[], None] = lambda: None
         self._untold: list[Record] | None = list(untold)
         self._watcher: Watcher | None = None
         self._fork: RunState | None = None
@@ -199,3 +201,4 @@ class Journal:
         finally:
             if alone:
                 self._writing.release()
+            self.beside()

@@ -41,8 +41,9 @@ from clew.runtime.recovery import (
 )
 from clew.runtime.reopening import blocked_reason, reopening
 from clew.runtime.stilling import still
+from clew.runtime.talking import NO_SESSION, Beginning, holding, session_again, session_for
 from clew.runtime.tools import Agent
-from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, Upkeep, Workspace
+from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, SessionStore, Upkeep, Workspace
 
 
 class HomeParts(msgspec.Struct, frozen=True):
@@ -59,6 +60,7 @@ class HomeParts(msgspec.Struct, frozen=True):
     extensions: tuple[Extension, ...] = ()
     keys: KeyIndex | None = None
     upkeep: Upkeep | None = None
+    sessions: SessionStore | None = None
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -85,8 +87,9 @@ def as_recorded(agent: Agent, prompt: Any) -> Any:
 
 
 def start_run(
-    place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budget: RunBudget, parent: Payload | None = None
-) -> Opening:
+    place: HomeParts, agent: Agent, prompt: Any, *, run_id: str, budget: RunBudget, parent: Payload | None = None,
+    session: Beginning = NO_SESSION,
+) -> Opening:  # fmt: skip
     """Begin a run: born with its first append, the gate open; a child with the member `parent` in its start.
 
     Raises:
@@ -109,9 +112,20 @@ def start_run(
         "codeDigest": code_digest(agent),
         "limits": budget.as_json(),
         **({} if parent is None else {"parent": parent}),
+        **session.start(),
     }
     journal = give_birth(place.store, place.clock, run_id, start)
-    return Opening(journal.state, _gate(place, journal, agent, budget))
+    gate = _gate(place, journal, agent, budget)
+    session.hand_to(gate)
+    return Opening(journal.state, gate)
+
+
+def start_with(
+    place: HomeParts, agent: Agent, prompt: Any, session_id: str | None, *, run_id: str, budget: RunBudget
+) -> Opening:
+    """As `start_run`, in a session that is held before the run is born; `Held` (`session_open_locked`)."""
+    session = session_for(place.sessions, place.clock, session_id, place.base)
+    return holding(session, lambda: start_run(place, agent, prompt, run_id=run_id, budget=budget, session=session))
 
 
 def _gate(place: HomeParts, journal: Journal, agent: Agent, budget: RunBudget) -> Gate:
@@ -153,7 +167,7 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
         Refused: `run_already_finished`, `foreign_run`, `resume_config_mismatch`, `resume_input_mismatch`, `plan_stale`.
         Corrupt, Storage.
     """
-    writer = place.store.open(run_id)
+    writer, session = place.store.open(run_id), NO_SESSION
     try:
         opened = Reopened(place.store, place.clock, writer, "resume")
         plan = plan_of(place, opened.state, agent, wanted)
@@ -168,11 +182,16 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
         budget = wanted.budget if wanted.budget is not None else recorded
         waiver = _changed_waiver(opened.state, agent, wanted)
         limits = None if budget == recorded else budget.as_json()
-        journal = begin_mended(place, opened, then, secrets=agent.secrets, plan=plan, waiver=waiver, limits=limits)
+        if plan is not None:
+            session = session_again(place.sessions, place.clock, opened.state, place.base)
+        how: dict[str, Any] = {"plan": plan, "waiver": waiver, "limits": limits, "beside": session.resume()}
+        journal = begin_mended(place, opened, then, secrets=agent.secrets, **how)
     except BaseException:
+        session.let_go()
         writer.close()
         raise
-    gate = _gate(place, journal, agent, budget)
+    gate = holding(session, lambda: _gate(place, journal, agent, budget))
+    session.hand_to(gate)
     if journal.state.unclosed_leg is None:
         end_leg(journal)
         return Opening(journal.state, None, plan, journal)

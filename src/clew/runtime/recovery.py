@@ -137,11 +137,11 @@ class Reopened:
 
     def begin(
         self, *, plan: ResumePlan | None = None, waiver: Waiver | None = None, then: Sequence[Saying] = (),
-        limits: dict[str, Any] | None = None,
+        limits: dict[str, Any] | None = None, beside: Mapping[str, Any] = {},
     ) -> Journal:  # fmt: skip
         """Mend the end and append this leg's first append: the `resume` record, and what follows from it at once.
 
-        `limits` are recorded where they are not those that were in force.
+        `limits` are recorded where they are not those that were in force; `beside` are members more.
         """
         state, writer = self.state, self.writer
         repaired = writer.repair(self.tail, state.sequence + 1)
@@ -157,6 +157,7 @@ class Reopened:
             "resumedAt": at,
             "leg": owner_of_leg(self.store, len(state.legs) + 1, nonce, self.purpose),
         }
+        payload |= beside
         if self.proofs:
             payload["lockProof"] = [msgspec.to_builtins(proof) for proof in self.proofs] + self.standing
         if repaired:

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from clew.core.budget import RunBudget
@@ -19,6 +19,7 @@ from clew.runtime.nursery import Wish
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, aside, in_own_thread, through
 from clew.runtime.siblings import Group, SyncGroup
+from clew.runtime.talking import talk_of
 from clew.runtime.tickets import restored
 from clew.runtime.tools import as_agent
 from clew.runtime.turns import Turn, admit_turn, answer_events, has_begun, heard, step_events
@@ -179,6 +180,35 @@ class Run(Face):
             raise
         return told
 
+    async def say(self, message: Mapping[str, Any]) -> str:
+        """Say a message in the run's session, once: a replay that says it here again adds nothing. Tells its id.
+
+        Redacted as an answer is. Say it from the agent's own line, not from calls side by side: its place is its id.
+
+        Raises:
+            UsageError: `run_without_session`, `value_not_json`. Storage: it could not be kept.
+            Refused: `session_entry_conflict` when a replay says something else here.
+        """
+        await self._breathe()
+        return str(await self._aside(talk_of(self._gate).saying(self._gate, message)))
+
+    async def conversation(self) -> list[dict[str, Any]]:
+        """What a model may be sent: what the session held when the run began, and what was said since.
+
+        The same at this place on every replay. Every call has exactly one result; an interrupted one says so.
+        """
+        await self._breathe()
+        return list((await self._aside(talk_of(self._gate).heard)).messages)
+
+    async def _aside(self, work: Callable[[], Any]) -> Any:
+        """Do something that blocks off the loop. A cancellation is delivered when it is done."""
+        with self._gate.flight():
+            done = SYNCS.submit(work)
+            met = await through(done)
+        if met is not None:
+            raise met
+        return done.result()
+
     async def child(
         self, agent: Any, input: Any = None, *, name: str | None = None, budget: RunBudget | None = None,
         run_id: str | None = None, timeout_s: float | None = None,
@@ -334,6 +364,18 @@ class SyncRun(Face):
             return []
         self._write(lambda: self._steering.events(step, waiting, told))
         return told
+
+    def say(self, message: Mapping[str, Any]) -> str:
+        """Say a message in the run's session, once; as `Run.say`."""
+        self._gate.poll()
+        said = talk_of(self._gate).saying(self._gate, message)
+        with self._gate.flight():
+            return said()
+
+    def conversation(self) -> list[dict[str, Any]]:
+        """What a model may be sent; as `Run.conversation`."""
+        self._gate.poll()
+        return list(talk_of(self._gate).heard().messages)
 
     def child(
         self, agent: Any, input: Any = None, *, name: str | None = None, budget: RunBudget | None = None,

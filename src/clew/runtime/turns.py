@@ -54,9 +54,13 @@ def admit_turn(gate: Gate, request: Any, path: str = "") -> TurnTicket:
         gate.diverge(fault)
         raise
     if recorded is not None and recorded.answer is not None:
-        return TurnTicket(recorded.turn_id, asked, gate.read_answer(recorded.answer), path)
-    gate.begin_turn(again=recorded is not None)
-    return TurnTicket(gate.next_turn() if recorded is None else recorded.turn_id, asked, path=path)
+        ticket = TurnTicket(recorded.turn_id, asked, gate.read_answer(recorded.answer), path)
+    else:
+        gate.begin_turn(again=recorded is not None)
+        ticket = TurnTicket(gate.next_turn() if recorded is None else recorded.turn_id, asked, path=path)
+    if gate.talk is not None:
+        gate.talk.turn = ticket.turn_id
+    return ticket
 
 
 def has_begun(gate: Gate, ticket: TurnTicket) -> bool:

@@ -9,6 +9,7 @@ from clew.errors import Refused
 from clew.stores.base import Command, CommandAnswer, Proof, Tail, TailRepaired
 from clew.stores.jsonl import FileRunStore
 from clew.stores.scan import JournalReading
+from clew.stores.sessions.files import FileSessionStore
 
 FOLDER = ".coremind"
 
@@ -48,6 +49,23 @@ class ForeignRunStore(FileRunStore):
     def answer(self, run_id: str, answer: CommandAnswer) -> None:
         """`Refused` (`foreign_home`)."""
         raise foreign_home(self._place, run_id)
+
+
+class ForeignSessionStore(FileSessionStore):
+    """The sessions below `.coremind`: read and judged; every door that writes is refused."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._place = str(root)
+
+    def create(self, session_id: str, data: bytes) -> Any:
+        """`Refused` (`foreign_home`)."""
+        raise foreign_home(self._place, check_id(session_id, "session"))
+
+    def open(self, session_id: str, *, wait_s: float = 2.0) -> Any:
+        """`NotFound` (`unknown_session`), else `Refused` (`foreign_home`)."""
+        self.size_bytes(session_id)
+        raise foreign_home(self._place, session_id)
 
 
 class ForeignRunWriter:

@@ -125,6 +125,21 @@ class HomeFile:
         if files.size_of(self.path) is None:
             files.publish_new(self.path, self._writing(()))
 
+    def found(self) -> None:
+        """Make the home's folder with what every home has, where it is not there yet.
+
+        The home itself may be a link, to a disk with more room; nothing below it may.
+
+        Raises:
+            Refused: `home_link_refused`, `home_layout_unknown`. Corrupt: `home_file_corrupt`. Storage.
+        """
+        if not (files.is_link(self._root) and self._root.is_dir()):
+            files.make_folder(self._root)
+        if files.size_of(self._root / ".gitignore") is None:
+            files.publish_new(self._root / ".gitignore", b"*\n")
+        self.make()
+        self.require_known()
+
     def unlock(self, by: str, reason: str, at: str) -> dict[str, Any]:
         """Say that this copy is the one that goes on: the file is published anew, as its own.
 

@@ -176,13 +176,7 @@ class FileRunStore:
     def _make(self, runs: Path) -> None:
         """The folders of a home, once for each store: looking again would cost two syncs a run."""
         if not self._is_made:
-            # The home itself may be a link, to a disk with more room; nothing below it may.
-            if not (files.is_link(self._root) and self._root.is_dir()):
-                files.make_folder(self._root)
-            if files.size_of(self._root / ".gitignore") is None:
-                files.publish_new(self._root / ".gitignore", b"*\n")
-            self._home.make()
-            self._home.require_known()
+            self._home.found()
             files.make_folder(runs)
             self._claim_known(runs)
             self._is_made = True

@@ -13,6 +13,7 @@ from clew.stores.base.journals import (
 )
 from clew.stores.base.kept import BlobPack, BlobStore, Kept, KeyIndex
 from clew.stores.base.machine import UNMARKED, CommandEnd, Order, Processes
+from clew.stores.base.sessions import SessionStore, SessionWriter, SetAside
 from clew.stores.base.upkeep import Leftover, Pruning, Upkeep
 from clew.stores.base.workspace import (
     COVER_LIMITS,
@@ -52,6 +53,9 @@ __all__ = [
     "Reading",
     "RunStore",
     "RunWriter",
+    "SessionStore",
+    "SessionWriter",
+    "SetAside",
     "Tail",
     "TailRepaired",
     "Upkeep",

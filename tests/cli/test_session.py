@@ -1,0 +1,161 @@
+"""`clew session …` as it is typed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Done, Shell
+from tests.runtime.test_migrating import TALK
+
+Typed = Callable[..., Done]
+
+CHATTY = """
+import clew
+
+def chat(run, prompt):
+    run.say({"role": "user", "content": prompt})
+    run.say({"role": "assistant", "content": "hello " + prompt})
+    return str(len(run.conversation()))
+"""
+
+
+@pytest.fixture
+def talked(shell: Shell) -> Shell:
+    """A home in which a run has talked in a session, beside an old one and a damaged one."""
+    (shell.folder / "chat.py").write_text(CHATTY, "utf-8")
+    assert 0 == shell("run", "chat.py:chat", "ann", "--session", "talk").code
+    folder = shell.folder / ".clew" / "sessions"
+    (folder / "s1.jsonl").write_bytes(TALK)
+    return shell
+
+
+def sick(shell: Shell) -> Path:
+    path = shell.folder / ".clew" / "sessions" / "sick.jsonl"
+    path.write_bytes(TALK.replace(b'"s1"', b'"sick"').replace(b"\n{", b"{", 2).replace(b"{", b"\n{", 1)[1:])
+    return path
+
+
+def test_a_run_goes_on_with_the_session_that_is_named(talked: Shell) -> None:
+    """The second one hears what the first one said."""
+    done = talked("run", "chat.py:chat", "bob", "--session", "talk")
+
+    assert (0, "4") == (done.code, done.out.strip())
+
+
+def test_the_sessions_are_listed_with_what_they_are(talked: Shell) -> None:
+    """Format, entries, size, title."""
+    rows = {row["session"]: row for row in talked("session", "ls", "--json").json}
+
+    assert (("v4a", 2, None), ("v3", 4, "Title")) == (
+        tuple(rows["talk"][name] for name in ("format", "entries", "title")),
+        tuple(rows["s1"][name] for name in ("format", "entries", "title")),
+    )
+    assert ["s1    v3   4 entries  682 bytes  Title"] == [
+        each for each in talked("session", "ls").out.splitlines() if each.startswith("s1")
+    ]
+
+
+def test_a_conversation_is_shown_as_json_with_exactly_the_members_that_were_promised(talked: Shell) -> None:
+    """Programs are written against them."""
+    told = talked("session", "show", "talk", "--json").json
+
+    members = "entries view title level model tools labels totals leaf warnings openOperations orphanCalls"
+    assert (members.split(), ["user", "assistant"]) == (list(told), [each["role"] for each in told["view"]])
+
+
+def test_looking_changes_nothing(talked: Shell) -> None:
+    """Promise 11, at every door that looks."""
+    before = talked.bytes_and_times()
+
+    codes = [
+        talked("session", *words).code
+        for words in (("ls",), ("show", "s1"), ("verify",), ("salvage", "s1"), ("export", "s1"), ("show", "talk"))
+    ]
+
+    assert ([0] * 6, before) == (codes, talked.bytes_and_times())
+
+
+def test_an_old_one_is_migrated_and_a_second_time_nothing_changes(talked: Shell) -> None:
+    """#190 The copy lies beside it, byte for byte."""
+    first = talked("session", "migrate", "s1", "--json").json
+    before = talked.bytes_and_times()
+
+    second = talked("session", "migrate", "s1")
+
+    folder = talked.folder / ".clew" / "sessions"
+    assert (True, "s1.jsonl.v3.backup", TALK) == (
+        first["migrated"], first["backup"], (folder / first["backup"]).read_bytes(),
+    )  # fmt: skip
+    assert (0, True, before) == (second.code, "nothing was changed" in second.out, talked.bytes_and_times())
+
+
+def test_a_damaged_one_ends_with_twelve_and_says_where(talked: Shell) -> None:
+    """#193 A script must hear it."""
+    path = sick(talked)
+    data = path.read_bytes()
+
+    done = [talked("session", word, "sick", "--json") for word in ("show", "verify", "migrate")]
+
+    assert [12, 12, 12] == [each.code for each in done]
+    assert {"session_corrupt", "session_migration_invalid"} == {each.error["code"] for each in done}
+    assert ({1}, data) == ({each.error["facts"]["line"] for each in done}, path.read_bytes())
+
+
+def test_all_are_verified_at_once_and_one_that_is_damaged_hides_no_other(talked: Shell) -> None:
+    """The worst counts."""
+    sick(talked)
+
+    done = talked("session", "verify", "--json")
+    told = talked("session", "verify")
+
+    assert (12, ["s1", "sick", "talk"]) == (done.code, [each["session"] for each in done.json])
+    assert (12, ["OK", "CORRUPT", "OK"]) == (told.code, [each.split()[0] for each in told.out.splitlines()])
+
+
+def test_what_can_be_read_of_a_damaged_one_is_saved_in_another_file(talked: Shell) -> None:
+    """C114 And every byte that is not in it is named."""
+    path = talked.folder / "fused.jsonl"
+    lines = TALK.splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1][:-1] + lines[2] + b"rubbish\n" + b"".join(lines[3:]))
+
+    dry = talked("session", "salvage", "./fused.jsonl", "--json").json
+    done = talked("session", "salvage", "./fused.jsonl", "--to", "saved.jsonl")
+
+    assert ([(3, 8)], None) == ([(each["line"], each["bytes"]) for each in dry["leftOut"]], dry["to"])
+    assert (0, TALK) == (done.code, (talked.folder / "saved.jsonl").read_bytes())
+    assert 4 == talked("session", "salvage", "./fused.jsonl", "--to", "saved.jsonl").code
+
+
+def test_a_session_of_another_version_ends_with_four(talked: Shell) -> None:
+    """It is not damaged; a newer clew may know it."""
+    (talked.folder / "new.jsonl").write_bytes(TALK.replace(b'"version": 3', b'"version": 9'))
+
+    done = talked("session", "verify", "./new.jsonl", "--json")
+
+    assert (4, "session_unsupported", 9) == (done.code, done.error["code"], done.error["facts"]["version"])
+
+
+def test_messages_are_exported_as_lines_of_json(talked: Shell) -> None:
+    """For whoever sends them to a model."""
+    lines = talked("session", "export", "talk", "--for-model").out.splitlines()
+
+    assert ["ann", "hello ann"] == [json.loads(each)["content"] for each in lines]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("show", "none"), 10), (("show", "a b"), 2), (("show", "talk", "--lane", "none"), 10), (("migrate", "none"), 10)],
+)
+def test_what_is_not_there_is_said_so(talked: Shell, words: tuple[str, ...], code: int) -> None:
+    """The codes of every command."""
+    assert code == talked("session", *words).code
+
+
+def test_without_a_home_a_file_is_read_all_the_same(shell: Shell) -> None:
+    """Whoever was given a transcript has no home for it."""
+    (shell.folder / "talk.jsonl").write_bytes(TALK)
+
+    assert [0, 10] == [shell("session", "show", "talk.jsonl").code, shell("session", "ls").code]
+    assert not (shell.folder / ".clew").exists()

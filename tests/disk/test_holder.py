@@ -1,0 +1,48 @@
+"""Who holds a lock is told as far as the system knows it, and never guessed."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from clew.disk.append import AppendFile
+from clew.disk.holder import holder_of
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who holds a lock")
+
+LOCKS = """\
+1: POSIX  ADVISORY  WRITE 11 08:01:77 0 EOF
+2: FLOCK  ADVISORY  WRITE 22 08:01:77 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 33 08:01:77 0 EOF
+3: FLOCK  ADVISORY  WRITE -1 08:01:78 0 EOF
+4: FLOCK  ADVISORY  WRITE 44 08:01:9
+"""
+
+
+def test_the_process_that_holds_a_file_is_named(tmp_path: Path) -> None:
+    """The user must know which process to look for."""
+    path = tmp_path / "f"
+    path.write_bytes(b"x")
+    file = AppendFile.open(path, wait_s=0.0)
+    assert file is not None
+
+    found = holder_of(path)
+
+    file.close()
+    assert (os.getpid(), "alive") == (found["pid"], found["state"])
+
+
+def test_nobody_is_named_where_nobody_holds(tmp_path: Path) -> None:
+    """A wrong name would send a person after the wrong process."""
+    (tmp_path / "f").write_bytes(b"x")
+
+    assert [{}, {}] == [holder_of(tmp_path / "f"), holder_of(tmp_path / "none")]
+
+
+@pytest.mark.parametrize(("place", "pid"), [("08:01:77", 22), ("08:01:78", 0), ("08:01:7", 0), ("08:01:9", 44)])
+def test_only_the_flock_of_the_very_file_counts(place: str, pid: int) -> None:
+    """Who waits for it does not have it, and a record lock is another lock."""
+    from clew.disk.holder import pid_in
+
+    assert pid == pid_in(LOCKS, place)

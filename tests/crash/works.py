@@ -1,0 +1,128 @@
+"""What the processes do that are traced and struck: the reference run, leg by leg. How it is struck is not known here.
+
+A work is a name, its legs in their order, and the deed of a leg. To put another part of clew under the same faults,
+write another one and add it to `WORKS`; a fact it promises of its own needs a line in `judge.PROMISED`.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import clew
+from clew.core.records import Batch
+from clew.stores.base import Command
+from tests.crash.telling import Tell, home_of
+
+RUN = "errands"
+ORDERS = tuple(str(number) for number in range(1, 7))
+PAGES = (12_000, 9_000, 3_000, 20_000, 40_000, 6_000)
+"""How long the answers are that it reads: some go into the journal, some are blobs."""
+BOOKS = "books"
+"""Where the outside world keeps what was done, a line each; beside the home, out of reach of the disk model."""
+
+
+class Work(NamedTuple):
+    """A story in legs, one process each."""
+
+    name: str
+    legs: tuple[str, ...]
+    perform: Callable[[str, Path, Tell], str]
+
+
+def books_of(root: Path) -> Path:
+    """The books of the world beside a home."""
+    return root.parent / BOOKS
+
+
+def paid(root: Path) -> list[str]:
+    """What was really done, one order a line."""
+    books = books_of(root)
+    return books.read_text("ascii").split() if books.exists() else []
+
+
+def long_text(name: str, size: int = 20_000) -> str:
+    """Text that no compression makes short, always the same."""
+    lines = (hashlib.sha256(f"{name}-{number}".encode()).hexdigest() for number in range(size // 64))
+    return "".join(lines)
+
+
+def agent_of(root: Path) -> clew.Agent:
+    """Six payments that cannot be undone, long answers between them, and an ear for what it is told."""
+
+    def find(call: clew.Call) -> clew.Verdict:
+        order = str(call.arguments["order"])
+        return clew.Happened({"order": order}) if order in paid(root) else clew.DidNotHappen()
+
+    def pay(call: clew.Call, order: str) -> dict[str, str]:
+        book = os.open(books_of(root), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(book, f"{order}\n".encode())
+        finally:
+            os.close(book)
+        return {"order": order}
+
+    def look(page: int) -> str:
+        return long_text(f"page {page}", PAGES[page])
+
+    payer = clew.tool(effect="external", key=lambda order, **_: order, probe=find, in_doubt_s=0)(pay)
+    looker = clew.tool(effect="none", replay="safe")(look)
+
+    def errands(run: clew.SyncRun, prompt: str) -> str:
+        run.now()
+        for page, order in enumerate(ORDERS):
+            run.call(payer, order=order)
+            run.call(looker, page=page)
+            run.steering()
+        return "all paid"
+
+    return clew.Agent(errands, name="errands", tools=[payer, looker])
+
+
+def torn_at(number: int, size: int) -> Callable[[Batch], bytes | None]:
+    """Die in the middle of the append that begins with or behind this record."""
+    return lambda batch: batch.data[:size] if batch.first >= number else None
+
+
+def perform(leg: str, root: Path, tell: Tell) -> str:
+    """One process's stretch of the reference run, or of what follows faults. Returns how it left the run."""
+    agent = agent_of(root)
+    if leg == "first":
+        home = home_of(root, tell, torn_at(17, 700))
+        return _told(home.run_sync(agent, "go", run_id=RUN, signals=False))
+    home = home_of(root, tell)
+    if leg == "command":
+        home.reader.store.post(Command(1, "c1", RUN, "steer", "ann", "in a hurry", {"text": "be quick"}))
+        return "posted"
+    if leg == "end":
+        return see_through(root, tell)
+    if leg == "second":
+        return _told(home.resume_sync(RUN, agent, budget=clew.RunBudget(max_calls=6), signals=False))
+    return _told(home.resume_sync(RUN, agent, budget=clew.RunBudget(), signals=False))
+
+
+def _told(result: clew.RunResult) -> str:
+    return result.operation.state
+
+
+REFERENCE = Work("errands", ("first", "command", "second", "third"), perform)
+WORKS: dict[str, Work] = {work.name: work for work in (REFERENCE,)}
+
+
+def see_through(root: Path, tell: Tell, rounds: int = 6) -> str:
+    """Begin or go on, as its owner would after a night of faults, until the run is over."""
+    home, agent = home_of(root, tell), agent_of(root)
+    for _ in range(rounds):
+        if RUN not in home.reader.store.ids():
+            home.run_sync(agent, "go", run_id=RUN, signals=False)
+        elif not home.result(RUN).operation.state in ("completed", "failed"):
+            home.resume_sync(RUN, agent, budget=clew.RunBudget(), signals=False)
+        state: Any = home.result(RUN).operation.state
+        if state in ("completed", "failed"):
+            return str(state)
+        for effect in home.result(RUN).waiting:
+            order = effect["arguments"]["order"]
+            verdict = clew.Happened({"order": order}) if order in paid(root) else clew.DidNotHappen()
+            home.settle(effect["idempotencyKey"], verdict, by="ann", reason="looked into the books")
+    return "no end"

@@ -18,12 +18,14 @@ CALLS = (
 ).split(",")
 KILLED = ("openat", "write", "fsync", "fdatasync", "close", "mkdir", "link", "unlink", "rename", "ftruncate", "flock")
 """Before each of these a death can leave something else than before the one before it."""
+ANYWHERE = "openat, anywhere"
+"""A process that may open nothing more meets it in procfs as well."""
 ERRORS = {
     "EIO": ("openat", "pread64", "write", "fsync", "fdatasync", "mkdir", "link", "unlink", "rename", "ftruncate",
             "flock", "fadvise64", "getdents64", "fstat", "newfstatat", "close"),
     "ENOSPC": ("openat", "write", "fsync", "fdatasync", "mkdir", "link", "rename"),
     "EINTR": ("openat", "write", "pread64", "fsync", "fdatasync", "flock", "ftruncate"),
-    "EMFILE": ("openat",),
+    "EMFILE": (ANYWHERE,),
 }  # fmt: skip
 Counts = dict[str, list[int]]
 """Of each call by its name, the numbers under which it comes in a leg."""
@@ -65,6 +67,8 @@ def counted(town: Studio, folder: Path, work: str, leg: str) -> Counts:
         call = _COUNTED.match(line)
         if call is not None:
             numbers[call[1]] += 1
+            if call[1] == "openat":
+                found.setdefault(ANYWHERE, []).append(numbers[call[1]])
             if str(root.parent) in line:
                 found.setdefault(call[1], []).append(numbers[call[1]])
     return found
@@ -82,7 +86,7 @@ def errors(leg: str, counts: Counts, *, goes_on: bool) -> Iterator[Point]:
         until = "" if not goes_on else "+" if error != "EINTR" else "..{}"
         for call in calls:
             for number in counts.get(call, ()):
-                yield Point(leg, call, f"error={error}", f"{number}{until.format(number + 2)}")
+                yield Point(leg, call.partition(",")[0], f"error={error}", f"{number}{until.format(number + 2)}")
 
 
 def prepare(town: Studio, root: Path, work: str, leg: str) -> list[Fact]:

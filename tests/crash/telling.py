@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,14 @@ from clew.stores.base import Command, CommandAnswer
 from clew.stores.blobs import FileBlobStore
 from clew.stores.jsonl import FileRunStore
 from clew.stores.keys import FileKeyIndex
+from tests.crash.damages import Tear
 
 Fact = list[Any]
 """What a store can promise: its first item is the kind (`append`, `head`, `blob`, `claim`, `command`, `answer`)."""
+
+
+def _whole(batch: Batch, at: int) -> None:
+    """Nothing is torn."""
 
 
 class Tell:
@@ -44,7 +48,7 @@ class Tell:
 class TellingWriter:
     """A writer that tells; everything else is the writer's."""
 
-    def __init__(self, inner: Any, tell: Tell, tear: Callable[[Batch], bytes | None]) -> None:
+    def __init__(self, inner: Any, tell: Tell, tear: Tear) -> None:
         self._inner = inner
         self._tell = tell
         self._tear = tear
@@ -54,7 +58,7 @@ class TellingWriter:
 
     def append(self, batch: Batch, *, starts_effect: bool = False) -> int:
         self._tell.about("append", batch.run_id, batch.first, batch.last, [record.chain for record in batch.records])
-        left = self._tear(batch)
+        left = self._tear(batch, self._inner.size_bytes)
         if left is not None:
             die_writing(Path(self._inner._file.path), left)
         at = int(self._inner.append(batch, starts_effect=starts_effect))
@@ -77,7 +81,7 @@ class TellingStore(FileRunStore):
     """`FileRunStore`, told of. `tear` may say how much of an append a death leaves."""
 
     tell: Tell
-    tear: Callable[[Batch], bytes | None] = staticmethod(lambda batch: None)
+    tear: Tear = staticmethod(_whole)
 
     def create(self, run_id: str, batch: Batch, *, wait_s: float = 0.0) -> Any:
         self.tell.about("append", run_id, batch.first, batch.last, [record.chain for record in batch.records])
@@ -120,7 +124,7 @@ class TellingKeys(FileKeyIndex):
         return taken
 
 
-def home_of(root: Path, tell: Tell, tear: Callable[[Batch], bytes | None] = lambda batch: None) -> clew.Home:
+def home_of(root: Path, tell: Tell, tear: Tear = _whole) -> clew.Home:
     """A home in files whose stores tell, with the standing order to take over from the dead."""
     store, blobs, keys = TellingStore(root), TellingBlobs(root), TellingKeys(root)
     store.tell = blobs.tell = keys.tell = tell

@@ -7,12 +7,13 @@ write another one and add it to `WORKS`; a fact it promises of its own needs a l
 import hashlib
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import clew
-from clew.core.records import Batch
 from clew.stores.base import Command
+from tests.crash.damages import DAMAGES, torn
 from tests.crash.telling import Tell, home_of
 
 RUN = "errands"
@@ -80,16 +81,11 @@ def agent_of(root: Path) -> clew.Agent:
     return clew.Agent(errands, name="errands", tools=[payer, looker])
 
 
-def torn_at(number: int, size: int) -> Callable[[Batch], bytes | None]:
-    """Die in the middle of the append that begins with or behind this record."""
-    return lambda batch: batch.data[:size] if batch.first >= number else None
-
-
-def perform(leg: str, root: Path, tell: Tell) -> str:
+def perform(leg: str, root: Path, tell: Tell, damage: str = "a-line-and-a-half") -> str:
     """One process's stretch of the reference run, or of what follows faults. Returns how it left the run."""
     agent = agent_of(root)
     if leg == "first":
-        home = home_of(root, tell, torn_at(17, 700))
+        home = home_of(root, tell, torn(17, damage))
         return _told(home.run_sync(agent, "go", run_id=RUN, signals=False))
     home = home_of(root, tell)
     if leg == "command":
@@ -107,7 +103,11 @@ def _told(result: clew.RunResult) -> str:
 
 
 REFERENCE = Work("errands", ("first", "command", "second", "third"), perform)
-WORKS: dict[str, Work] = {work.name: work for work in (REFERENCE,)}
+TORN = tuple(
+    Work(f"errands-{damage}", REFERENCE.legs, partial(perform, damage=damage)) for damage in DAMAGES
+)  # fmt: skip
+"""The same with another kind of torn end, for faults while it is mended."""
+WORKS: dict[str, Work] = {work.name: work for work in (REFERENCE, *TORN)}
 
 
 def see_through(root: Path, tell: Tell, rounds: int = 6) -> str:

@@ -1,5 +1,4 @@
 """Files that are published whole, folders, and reading without leaving a trace. The growing file is `append`.
-
 Every `OSError` leaves here as `Storage` or `Refused`, with path and errno.
 """
 
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from clew.disk.failures import barrier_failed, failure, link_refused
+from clew.disk.look import look
 from clew.disk.streams import clear
 from clew.errors import Storage
 
@@ -312,7 +312,7 @@ def read_bytes(path: Path, limit: int) -> bytes | None:
     except OSError as error:
         raise failure(error, path, "open") from error
     try:
-        return b"".join(pieces_of(fd, path, 0, min(limit, os.fstat(fd).st_size)))
+        return b"".join(pieces_of(fd, path, 0, min(limit, look(fd, path).st_size)))
     finally:
         _let_go(fd)
 
@@ -328,7 +328,7 @@ def pieces(path: Path, start: int) -> Iterator[bytes]:
     except OSError as error:
         raise failure(error, path, "open") from error
     try:
-        yield from pieces_of(fd, path, start, os.fstat(fd).st_size)
+        yield from pieces_of(fd, path, start, look(fd, path).st_size)
     finally:
         _let_go(fd)
 
@@ -366,7 +366,7 @@ def read_line(path: Path, start: int, limit: int) -> bytes | None:
     except OSError as error:
         raise failure(error, path, "open") from error
     try:
-        return _read_line(fd, path, start, min(os.fstat(fd).st_size, start + limit))
+        return _read_line(fd, path, start, min(look(fd, path).st_size, start + limit))
     finally:
         _let_go(fd)
 

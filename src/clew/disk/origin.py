@@ -1,5 +1,6 @@
 """What tells a file from its copies: the inode and the birth time that no copy takes along. Writes nothing."""
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -8,6 +9,7 @@ from typing import Final, NamedTuple
 
 from clew.disk.failures import failure
 from clew.disk.files import READ, pieces_of
+from clew.disk.look import look
 from clew.disk.mounts import file_system
 
 # FAT makes its numbers up while it is mounted, and keeps times in the local zone of whoever mounts it.
@@ -42,10 +44,7 @@ def origin_of(fd: int, path: Path) -> Origin:
     Raises:
         Storage: the system does not tell.
     """
-    try:
-        number = os.fstat(fd).st_ino
-    except OSError as error:
-        raise failure(error, path, "look at") from error
+    number = look(fd, path).st_ino
     kind = file_system(path.parent).name
     if kind in _NOTHING_LASTS:
         return Origin(None, None)
@@ -65,9 +64,11 @@ def read_with_origin(path: Path, limit: int) -> tuple[bytes, Origin] | None:
     except OSError as error:
         raise failure(error, path, "open") from error
     try:
-        return b"".join(pieces_of(fd, path, 0, min(limit, os.fstat(fd).st_size))), origin_of(fd, path)
+        return b"".join(pieces_of(fd, path, 0, min(limit, look(fd, path).st_size))), origin_of(fd, path)
     finally:
-        os.close(fd)
+        # Nothing was written through it, so a refusal changes nothing.
+        with contextlib.suppress(OSError):
+            os.close(fd)
 
 
 if sys.platform == "linux":

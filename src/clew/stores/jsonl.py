@@ -10,6 +10,7 @@ from clew.core.ids import check_id
 from clew.core.records import Batch, Head, Record
 from clew.disk import files, process
 from clew.disk.append import AppendFile, birth
+from clew.disk.look import leads_to_folder
 from clew.disk.mounts import file_system
 from clew.disk.naming import Naming
 from clew.errors import Corrupt, UsageError
@@ -156,7 +157,7 @@ class FileRunStore:
         """The folders of a home, once for each store: looking again would cost two syncs a run."""
         if not self._is_made:
             # The home itself may be a link, to a disk with more room; nothing below it may.
-            if not (files.is_link(self._root) and self._root.is_dir()):
+            if not (files.is_link(self._root) and leads_to_folder(self._root)):
                 files.make_folder(self._root)
             if files.size_of(self._root / ".gitignore") is None:
                 files.publish_new(self._root / ".gitignore", b"*\n")

@@ -1,0 +1,25 @@
+"""A look at what is open, or at where a path leads. Bytes are read in `files`, kinds of things told in `tree`."""
+
+import os
+import stat
+from pathlib import Path
+
+from clew.disk.failures import failure
+
+
+def look(fd: int, path: Path) -> os.stat_result:
+    """What the system says of an open file. `Storage` when it says nothing, as of any other call that fails."""
+    try:
+        return os.fstat(fd)
+    except OSError as error:
+        raise failure(error, path, "look at") from error
+
+
+def leads_to_folder(path: Path) -> bool:
+    """Is there a folder, or a link that leads to one? `Storage` when it cannot be told."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise failure(error, path, "look at") from error

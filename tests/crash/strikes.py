@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tests.crash.judge import Promises, judge
 from tests.crash.studio import Ended, Studio
 from tests.crash.telling import Fact
-from tests.crash.works import ORDERS, WORKS, paid
+from tests.crash.works import WORKS, paid
 
 CALLS = (
     "openat,read,pread64,write,fsync,fdatasync,close,fstat,newfstatat,mkdir,link,unlink,rename,ftruncate,flock,"
@@ -121,5 +121,5 @@ def seen_through(town: Studio, root: Path, work: str, facts: Sequence[Fact]) -> 
     if (end.how, end.text) != ("ok", "completed"):
         return [f"no end: {end.how} {end.text}"]
     done = sorted(paid(root))
-    found = [] if done == sorted(ORDERS) else [f"effects: {done}"]
+    found = [] if done == sorted(WORKS[work].orders) else [f"effects: {done}"]
     return found + judge(root, Promises([*facts, *end.said]))

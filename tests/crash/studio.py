@@ -14,10 +14,12 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clew.errors import ClewError
+from tests.crash.inside import struck
 from tests.crash.telling import Fact, Tell
 from tests.crash.works import WORKS
 
@@ -44,11 +46,13 @@ class Studio:
         command = [sys.executable, "-m", "tests.crash.studio"]
         self.process = subprocess.Popen(command, cwd=here, stdin=pipe, stdout=pipe, text=True)
 
-    def leg(self, work: str, leg: str, root: Path, strace: Sequence[str] | None = None) -> Ended:
-        """One leg in a process of its own, with these options of strace if any."""
+    def leg(
+        self, work: str, leg: str, root: Path, strace: Sequence[str] | None = None, inside: Sequence[Any] = ()
+    ) -> Ended:
+        """One leg in a process of its own, with these options of strace if any, or a fault `inside` it by its name."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        asked = {"work": work, "leg": leg, "root": str(root), "strace": strace}
+        asked = {"work": work, "leg": leg, "root": str(root), "strace": strace, "inside": inside}
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
         return Ended(*json.loads(self.process.stdout.readline()))
@@ -93,6 +97,8 @@ def _perform(asked: dict[str, Any], gate: int, told: int) -> None:
     os.dup2(told, TELLS)
     os.close(told)
     tell, code = Tell(TELLS), 0
+    if asked["inside"]:
+        tell.strike = partial(struck, *asked["inside"], tell)
     os.read(gate, 1)
     os.close(gate)
     try:
@@ -102,8 +108,10 @@ def _perform(asked: dict[str, Any], gate: int, told: int) -> None:
         end, code = (fault.code, fault.message), 3
     except BaseException as fault:
         end, code = ("raw", "".join(traceback.format_exception(fault))), 4
-    tell.kept("end", *end)
-    os._exit(code)
+    try:
+        tell.kept("end", *end)
+    finally:
+        os._exit(code)
 
 
 def _attached(pid: int, options: Sequence[str] | None) -> "subprocess.Popen[bytes] | None":

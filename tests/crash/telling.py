@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from clew.stores.jsonl import FileRunStore
 from clew.stores.keys import FileKeyIndex
 from tests.crash.damages import Tear
 
+Strike = Callable[[], AbstractContextManager[object]]
 Fact = list[Any]
 """What a store can promise: its first item is the kind (`append`, `head`, `blob`, `claim`, `command`, `answer`)."""
 
@@ -24,10 +27,14 @@ def _whole(batch: Batch, at: int) -> None:
 
 
 class Tell:
-    """Lines on a pipe, each out before the next system call: `about` to do a thing, or it is `kept`."""
+    """Lines on a pipe, each out before the next system call: `about` to do a thing, or it is `kept`.
 
-    def __init__(self, fd: int) -> None:
+    A work does within `strike` what is to be struck from inside the process.
+    """
+
+    def __init__(self, fd: int, strike: Strike = nullcontext) -> None:
         self._fd = fd
+        self.strike = strike
 
     def about(self, *fact: Any) -> None:
         """It may be found from now on."""

@@ -7,12 +7,17 @@ write another one and add it to `WORKS`; a fact it promises of its own needs a l
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import clew
+from clew.core.events import error
+from clew.runtime.clock import SystemClock
+from clew.runtime.recovery import give_birth
 from clew.stores.base import Command
+from tests import histories
 from tests.crash.damages import DAMAGES, torn
 from tests.crash.telling import Tell, home_of
 
@@ -29,6 +34,7 @@ class Work(NamedTuple):
 
     name: str
     legs: tuple[str, ...]
+    orders: tuple[str, ...]
     perform: Callable[[str, Path, Tell], str]
 
 
@@ -49,8 +55,8 @@ def long_text(name: str, size: int = 20_000) -> str:
     return "".join(lines)
 
 
-def agent_of(root: Path) -> clew.Agent:
-    """Six payments that cannot be undone, long answers between them, and an ear for what it is told."""
+def agent_of(root: Path, tell: Tell, orders: tuple[str, ...] = ORDERS) -> clew.Agent:
+    """Payments that cannot be undone, long answers between them, and an ear for what it is told."""
 
     def find(call: clew.Call) -> clew.Verdict:
         order = str(call.arguments["order"])
@@ -72,8 +78,9 @@ def agent_of(root: Path) -> clew.Agent:
 
     def errands(run: clew.SyncRun, prompt: str) -> str:
         run.now()
-        for page, order in enumerate(ORDERS):
-            run.call(payer, order=order)
+        for page, order in enumerate(orders):
+            with tell.strike():
+                run.call(payer, order=order)
             run.call(looker, page=page)
             run.steering()
         return "all paid"
@@ -83,7 +90,7 @@ def agent_of(root: Path) -> clew.Agent:
 
 def perform(leg: str, root: Path, tell: Tell, damage: str = "a-line-and-a-half") -> str:
     """One process's stretch of the reference run, or of what follows faults. Returns how it left the run."""
-    agent = agent_of(root)
+    agent = agent_of(root, tell)
     if leg == "first":
         home = home_of(root, tell, torn(17, damage))
         return _told(home.run_sync(agent, "go", run_id=RUN, signals=False))
@@ -92,7 +99,7 @@ def perform(leg: str, root: Path, tell: Tell, damage: str = "a-line-and-a-half")
         home.reader.store.post(Command(1, "c1", RUN, "steer", "ann", "in a hurry", {"text": "be quick"}))
         return "posted"
     if leg == "end":
-        return see_through(root, tell)
+        return see_through(root, tell, agent)
     if leg == "second":
         return _told(home.resume_sync(RUN, agent, budget=clew.RunBudget(max_calls=6), signals=False))
     return _told(home.resume_sync(RUN, agent, budget=clew.RunBudget(), signals=False))
@@ -102,17 +109,41 @@ def _told(result: clew.RunResult) -> str:
     return result.operation.state
 
 
-REFERENCE = Work("errands", ("first", "command", "second", "third"), perform)
+def pay_one(leg: str, root: Path, tell: Tell) -> str:
+    """A run with one payment, which may be struck from inside."""
+    agent = agent_of(root, tell, ORDERS[:1])
+    if leg == "end":
+        return see_through(root, tell, agent)
+    return _told(home_of(root, tell).run_sync(agent, "go", run_id=RUN, signals=False))
+
+
+def append_two(leg: str, root: Path, tell: Tell) -> str:
+    """Two appends by themselves, the first of which may be struck; the second is tried whatever came of it."""
+    home = home_of(root, tell)
+    if leg == "end":
+        return "completed"
+    start = dict(histories.start().payload)
+    journal = give_birth(home.reader.store, SystemClock(), RUN, start)
+    for number in range(3):
+        strike = tell.strike if number == 1 else nullcontext
+        with suppress(BaseException), strike():
+            journal.append([error(f"number {number} {long_text('x', 640)}", fatal=False)])
+    return "tried"
+
+
+REFERENCE = Work("errands", ("first", "command", "second", "third"), ORDERS, perform)
+ONE = Work("one", ("only",), ORDERS[:1], pay_one)
+APPENDS = Work("appends", ("only",), (), append_two)
 TORN = tuple(
-    Work(f"errands-{damage}", REFERENCE.legs, partial(perform, damage=damage)) for damage in DAMAGES
+    Work(f"errands-{damage}", REFERENCE.legs, ORDERS, partial(perform, damage=damage)) for damage in DAMAGES
 )  # fmt: skip
 """The same with another kind of torn end, for faults while it is mended."""
-WORKS: dict[str, Work] = {work.name: work for work in (REFERENCE, *TORN)}
+WORKS: dict[str, Work] = {work.name: work for work in (REFERENCE, ONE, APPENDS, *TORN)}
 
 
-def see_through(root: Path, tell: Tell, rounds: int = 6) -> str:
+def see_through(root: Path, tell: Tell, agent: clew.Agent, rounds: int = 6) -> str:
     """Begin or go on, as its owner would after a night of faults, until the run is over."""
-    home, agent = home_of(root, tell), agent_of(root)
+    home = home_of(root, tell)
     for _ in range(rounds):
         if RUN not in home.reader.store.ids():
             home.run_sync(agent, "go", run_id=RUN, signals=False)

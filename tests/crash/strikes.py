@@ -3,14 +3,14 @@
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.crash.judge import Promises, judge
 from tests.crash.studio import Ended, Studio
 from tests.crash.telling import Fact
-from tests.crash.works import WORKS, paid
+from tests.crash.works import BOOKS, WORKS, paid
 
 CALLS = (
     "openat,read,pread64,write,fsync,fdatasync,close,fstat,newfstatat,mkdir,link,unlink,rename,ftruncate,flock,"
@@ -50,34 +50,59 @@ class Point(NamedTuple):
 
 
 class Struck(NamedTuple):
-    """What came of one point."""
+    """What came of one point; `settled` are the orders of which a person had to say whether they were paid."""
 
     fired: bool
     ended: str
     complaints: list[str]
+    settled: tuple[str, ...] = ()
 
 
 def counted(town: Studio, folder: Path, work: str, leg: str) -> Counts:
     """Which calls of each name touch the home or the world's books, in a leg that nothing strikes."""
+    numbers, found = Counter[str](), Counts()
+    for line in calls_of(town, folder, work, leg):
+        name = _name(line)
+        numbers[name] += 1
+        if name == "openat":
+            found.setdefault(ANYWHERE, []).append(numbers[name])
+        if str(folder / "town") in line:
+            found.setdefault(name, []).append(numbers[name])
+    return found
+
+
+def calls_of(town: Studio, folder: Path, work: str, leg: str) -> list[str]:
+    """The calls of a leg that nothing strikes, as strace writes them, each with the path of its descriptor."""
     root, log = folder / "town" / "home", folder / "count.strace"
     prepare(town, root, work, leg)
     town.leg(work, leg, root, ["-y", "-o", str(log), "-e", f"trace={','.join(CALLS)}"])
-    numbers, found = Counter[str](), Counts()
-    for line in log.read_text("utf-8", "replace").splitlines():
-        call = _COUNTED.match(line)
-        if call is not None:
-            numbers[call[1]] += 1
-            if call[1] == "openat":
-                found.setdefault(ANYWHERE, []).append(numbers[call[1]])
-            if str(root.parent) in line:
-                found.setdefault(call[1], []).append(numbers[call[1]])
-    return found
+    return [line for line in log.read_text("utf-8", "replace").splitlines() if _COUNTED.match(line)]
+
+
+def _name(line: str) -> str:
+    return line.partition("(")[0]
 
 
 def deaths(leg: str, counts: Counts) -> Iterator[Point]:
     """A kill before each call."""
     for call in KILLED:
         yield from (Point(leg, call, "signal=KILL", str(number)) for number in counts.get(call, ()))
+
+
+def around_effects(town: Studio, folder: Path, work: str, leg: str) -> list[Point]:
+    """Deaths between the start of each effect and the record of its end: before it is done, while, and behind it."""
+    counts, found = Counter[str](), list[Point]()
+    books, behind = str(folder / "town" / BOOKS), False
+    for line in calls_of(town, folder, work, leg):
+        name = _name(line)
+        counts[name] += 1
+        if books in line and name in ("openat", "write", "close"):
+            found.append(Point(leg, name, "signal=KILL", str(counts[name])))
+            behind = name == "close"
+        elif behind and name == "write" and ".jsonl" in line:
+            found.append(Point(leg, name, "signal=KILL", str(counts[name])))
+            behind = False
+    return found
 
 
 def errors(leg: str, counts: Counts, *, goes_on: bool) -> Iterator[Point]:
@@ -112,14 +137,16 @@ def strike(town: Studio, folder: Path, work: str, point: Point) -> Struck:
         complaints += judge(root, promises)
         facts += promises.judged
     complaints += seen_through(town, root, work, facts)
-    return Struck(fired, ended.how, complaints)
+    settled = tuple(str(fact[2]) for fact in facts if fact[1] == "settled")
+    return Struck(fired, ended.how, complaints, settled)
 
 
-def seen_through(town: Studio, root: Path, work: str, facts: Sequence[Fact]) -> list[str]:
-    """The run is brought to its end, and each order was paid exactly once."""
+def seen_through(town: Studio, root: Path, work: str, facts: list[Fact]) -> list[str]:
+    """The run is brought to its end, and each order was paid exactly once; `facts` grows by what is told meanwhile."""
     end: Ended = town.leg(work, "end", root)
+    facts += end.said
     if (end.how, end.text) != ("ok", "completed"):
         return [f"no end: {end.how} {end.text}"]
     done = sorted(paid(root))
     found = [] if done == sorted(WORKS[work].orders) else [f"effects: {done}"]
-    return found + judge(root, Promises([*facts, *end.said]))
+    return found + judge(root, Promises(facts))

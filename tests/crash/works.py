@@ -55,7 +55,7 @@ def long_text(name: str, size: int = 20_000) -> str:
     return "".join(lines)
 
 
-def agent_of(root: Path, tell: Tell, orders: tuple[str, ...] = ORDERS) -> clew.Agent:
+def agent_of(root: Path, tell: Tell, orders: tuple[str, ...] = ORDERS, *, probed: bool = True) -> clew.Agent:
     """Payments that cannot be undone, long answers between them, and an ear for what it is told."""
 
     def find(call: clew.Call) -> clew.Verdict:
@@ -73,7 +73,8 @@ def agent_of(root: Path, tell: Tell, orders: tuple[str, ...] = ORDERS) -> clew.A
     def look(page: int) -> str:
         return long_text(f"page {page}", PAGES[page])
 
-    payer = clew.tool(effect="external", key=lambda order, **_: order, probe=find, in_doubt_s=0)(pay)
+    asked: dict[str, Any] = {"probe": find, "in_doubt_s": 0} if probed else {}
+    payer = clew.tool(effect="external", key=lambda order, **_: order, **asked)(pay)
     looker = clew.tool(effect="none", replay="safe")(look)
 
     def errands(run: clew.SyncRun, prompt: str) -> str:
@@ -117,6 +118,14 @@ def pay_one(leg: str, root: Path, tell: Tell) -> str:
     return _told(home_of(root, tell).run_sync(agent, "go", run_id=RUN, signals=False))
 
 
+def pay_unprobed(leg: str, root: Path, tell: Tell) -> str:
+    """All payments, of which nobody but a person can tell whether they happened."""
+    agent = agent_of(root, tell, probed=False)
+    if leg == "end":
+        return see_through(root, tell, agent)
+    return _told(home_of(root, tell).run_sync(agent, "go", run_id=RUN, signals=False))
+
+
 def append_two(leg: str, root: Path, tell: Tell) -> str:
     """Two appends by themselves, the first of which may be struck; the second is tried whatever came of it."""
     home = home_of(root, tell)
@@ -133,12 +142,13 @@ def append_two(leg: str, root: Path, tell: Tell) -> str:
 
 REFERENCE = Work("errands", ("first", "command", "second", "third"), ORDERS, perform)
 ONE = Work("one", ("only",), ORDERS[:1], pay_one)
+UNPROBED = Work("unprobed", ("only",), ORDERS, pay_unprobed)
 APPENDS = Work("appends", ("only",), (), append_two)
 TORN = tuple(
     Work(f"errands-{damage}", REFERENCE.legs, ORDERS, partial(perform, damage=damage)) for damage in DAMAGES
 )  # fmt: skip
 """The same with another kind of torn end, for faults while it is mended."""
-WORKS: dict[str, Work] = {work.name: work for work in (REFERENCE, ONE, APPENDS, *TORN)}
+WORKS: dict[str, Work] = {work.name: work for work in (REFERENCE, ONE, UNPROBED, APPENDS, *TORN)}
 
 
 def see_through(root: Path, tell: Tell, agent: clew.Agent, rounds: int = 6) -> str:
@@ -153,7 +163,8 @@ def see_through(root: Path, tell: Tell, agent: clew.Agent, rounds: int = 6) -> s
         if state in ("completed", "failed"):
             return str(state)
         for effect in home.result(RUN).waiting:
-            order = effect["arguments"]["order"]
+            order = ORDERS[int(effect["stepId"].rpartition("-")[2]) - 1]
             verdict = clew.Happened({"order": order}) if order in paid(root) else clew.DidNotHappen()
+            tell.kept("settled", order)
             home.settle(effect["idempotencyKey"], verdict, by="ann", reason="looked into the books")
     return "no end"

@@ -52,7 +52,7 @@ class WithoutMemory:
     """
 
     def __init__(self, number: int, *, goes_on: bool) -> None:
-        import _testcapi
+        import _testcapi  # type: ignore[import-not-found]  # CPython's own, for its own tests
 
         self._begin, self._end = _testcapi.set_nomemory, _testcapi.remove_mem_hooks
         self._from, self._to = number, number + (_MANY if goes_on else 1)

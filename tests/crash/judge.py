@@ -181,9 +181,7 @@ PROMISED: dict[str, Callable[[Path, tuple[Any, ...], list[Any]], bool]] = {
 # Writing.
 
 
-def _mended(
-    store: FileRunStore, run_id: str, seen: list[tuple[int, str]], promises: Promises
-) -> Complaints:
+def _mended(store: FileRunStore, run_id: str, seen: list[tuple[int, str]], promises: Promises) -> Complaints:
     """A writer mends the journal; a second one finds nothing to mend; a leg can be opened and closed behind it."""
     _mend(store, run_id, len(seen))
     before = _prints(store, run_id)

@@ -19,7 +19,7 @@ from tests.crash.trace import Bytes, Cut, Folder, Name, Op, Said, SyncFile, Sync
 
 
 class Bounds(NamedTuple):
-    """How much is enumerated: all subsets of up to `whole` free steps; beyond that the rules, and `samples` by chance."""
+    """How much is tried: all subsets of up to `whole` free steps; beyond that the rules, and `samples` by chance."""
 
     piece: int = 512
     whole: int = 10

@@ -1,4 +1,4 @@
-"""One system call of a leg that kills its process or fails: once, or from then on. Then what must be true is looked at."""
+"""One system call of a leg that kills its process, or fails, once or from then on; then what must be true is asked."""
 
 import re
 import shutil
@@ -13,9 +13,9 @@ from tests.crash.telling import Fact
 from tests.crash.works import BOOKS, WORKS, paid
 
 CALLS = (
-    "openat,read,pread64,write,fsync,fdatasync,close,fstat,newfstatat,mkdir,link,unlink,rename,ftruncate,flock,"
-    "fadvise64,getdents64,lseek,fcntl,rmdir"
-).split(",")
+    "openat", "read", "pread64", "write", "fsync", "fdatasync", "close", "fstat", "newfstatat", "mkdir", "link",
+    "unlink", "rename", "ftruncate", "flock", "fadvise64", "getdents64", "lseek", "fcntl", "rmdir",
+)  # fmt: skip
 KILLED = ("openat", "write", "fsync", "fdatasync", "close", "mkdir", "link", "unlink", "rename", "ftruncate", "flock")
 """Before each of these a death can leave something else than before the one before it."""
 ANYWHERE = "openat, anywhere"

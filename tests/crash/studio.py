@@ -98,7 +98,8 @@ def _perform(asked: dict[str, Any], gate: int, told: int) -> None:
     os.close(told)
     tell, code = Tell(TELLS), 0
     if asked["inside"]:
-        tell.strike = partial(struck, *asked["inside"], tell)
+        how, number = asked["inside"]
+        tell.strike = partial(struck, how, number, tell)
     os.read(gate, 1)
     os.close(gate)
     try:

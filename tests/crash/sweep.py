@@ -18,7 +18,7 @@ from tests.crash.telling import Fact
 from tests.crash.trace import OPTIONS, Op, Said, Tracing
 from tests.crash.works import Work
 
-TMPFS = Path("/dev/shm")  # noqa: S108  # memory: a state is laid out in microseconds
+TMPFS = Path("/dev/shm")  # memory: a state is laid out in microseconds
 
 
 class Traced(NamedTuple):
@@ -44,7 +44,8 @@ class Swept(NamedTuple):
     def words(self) -> str:
         """For people."""
         rate = self.distinct / self.seconds if self.seconds else 0
-        return f"{self.distinct} distinct of {self.enumerated} states, {self.tried} recoveries, {rate:.0f} a second, {dict(self.complaints)}"
+        found = f"{self.distinct} distinct of {self.enumerated} states, {self.tried} recoveries, {rate:.0f} a second"
+        return f"{found}, {dict(self.complaints)}"
 
 
 @contextmanager

@@ -135,5 +135,5 @@ def home_of(root: Path, tell: Tell, tear: Tear = _whole) -> clew.Home:
     """A home in files whose stores tell, with the standing order to take over from the dead."""
     store, blobs, keys = TellingStore(root), TellingBlobs(root), TellingKeys(root)
     store.tell = blobs.tell = keys.tell = tell
-    store.tear = tear  # type: ignore[method-assign]  # each store of a victim dies in its own way
+    store.tear = tear
     return clew.Home(root, takeover="proven", store=store, blobs=blobs, keys=keys)

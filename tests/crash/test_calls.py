@@ -1,4 +1,4 @@
-"""A process killed at a system call, or a call that fails, once or from then on: nothing is lost, nothing done twice."""
+"""A process killed at a system call, or a call that fails, once or from then on: nothing lost, nothing done twice."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -37,7 +37,7 @@ def points(town: Studio, folder: Path) -> list[Point]:
 
 def lived(town: Studio, folder: Path, chosen: Sequence[Point]) -> dict[str, tuple[object, ...]]:
     """What is not as it must be: killed, one order left to a person, everything paid once."""
-    found = {}
+    found: dict[str, tuple[object, ...]] = {}
     for number, point in enumerate(chosen):
         struck = strike(town, folder, UNPROBED.name, point)
         if (struck.ended, len(struck.settled), struck.complaints) != ("killed", 1, []):
@@ -53,9 +53,7 @@ def test_a_death_around_an_effect_is_settled_by_a_person(town: Studio, folder: P
 
 
 @pytest.mark.crash
-def test_every_death_around_an_effect_is_settled_by_a_person(
-    town: Studio, folder: Path, points: list[Point]
-) -> None:
+def test_every_death_around_an_effect_is_settled_by_a_person(town: Studio, folder: Path, points: list[Point]) -> None:
     """Row 15: each effect, each point, again and again."""
     found = lived(town, folder, points * some(5, 20))
 

@@ -1,4 +1,4 @@
-"""Ctrl-C at any bytecode, no memory at any allocation: an append is whole or its writer is dead, a call is done once."""
+"""Ctrl-C at any bytecode, no memory at any allocation: an append is whole or its writer dead, a call done once."""
 
 import shutil
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def bytecodes(ended: Ended) -> int:
     return next(int(fact[2]) for fact in ended.said if fact[1] == "points")
 
 
-@pytest.mark.parametrize(("work", "stride"), [("appends", 60), ("one", 250)])
+@pytest.mark.parametrize(("work", "stride"), [("appends", 60), ("one", 600)])
 def test_an_interrupt_at_a_bytecode(town: Studio, root: Path, work: str, stride: int) -> None:
     """Reliability finding 5, here and there: Ctrl-C is a fault of the storage in Python."""
     found = interrupted(town, root, work, stride, 7)

@@ -1,4 +1,4 @@
-"""Many that want one journal, and a journal that is taken away under its writer: one wins, and nobody is overwritten."""
+"""Many that want one journal, and a journal that is taken away under its writer: one wins, nobody is overwritten."""
 
 import os
 import shutil

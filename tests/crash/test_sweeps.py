@@ -167,16 +167,12 @@ def _swapped(data: bytes, at: int) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [_zeroed, _repeated, _deleted, _swapped])
-def test_a_damaged_sector_is_refused(
-    written: Written, home: Path, damage: Callable[[bytes, int], bytes]
-) -> None:
+def test_a_damaged_sector_is_refused(written: Written, home: Path, damage: Callable[[bytes, int], bytes]) -> None:
     """Row 7: each sector that ends before the last append; what is missing there was acknowledged."""
     behind = written.ends[-8]
 
     found = {
-        at: said
-        for at in range(0, behind - 2 * SECTOR, SECTOR)
-        if (said := refused(home, damage(written.data, at)))
+        at: said for at in range(0, behind - 2 * SECTOR, SECTOR) if (said := refused(home, damage(written.data, at)))
     }
 
     assert {} == found

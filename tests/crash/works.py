@@ -157,7 +157,7 @@ def see_through(root: Path, tell: Tell, agent: clew.Agent, rounds: int = 6) -> s
     for _ in range(rounds):
         if RUN not in home.reader.store.ids():
             home.run_sync(agent, "go", run_id=RUN, signals=False)
-        elif not home.result(RUN).operation.state in ("completed", "failed"):
+        elif home.result(RUN).operation.state not in ("completed", "failed"):
             home.resume_sync(RUN, agent, budget=clew.RunBudget(), signals=False)
         state: Any = home.result(RUN).operation.state
         if state in ("completed", "failed"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.disk.look import leads_to_folder, look
+from clew.disk.look import leads_to_folder, let_go, look
 from clew.errors import Storage
 from clew.testing.faults import failing_call
 
@@ -26,6 +26,14 @@ def test_a_look_that_the_system_refuses_is_told_by_path(tmp_path: Path) -> None:
         look(file.fileno(), tmp_path / "file")
 
     assert ("run_state_failed", "EIO") == (caught.value.code, caught.value.facts["errno"])
+
+
+def test_what_was_only_read_is_let_go_whatever_the_system_says() -> None:
+    """A close that fails after reading changes nothing that anybody was told."""
+    fd = os.open(os.devnull, os.O_RDONLY)
+    os.close(fd)
+
+    assert let_go(fd) is None  # type: ignore[func-returns-value]  # that it returns is what is asserted
 
 
 def test_where_a_path_leads(tmp_path: Path) -> None:

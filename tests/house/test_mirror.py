@@ -38,7 +38,7 @@ WHOLE = {
     "stores/test_conformance.py": "every store, every case",
 }
 # Folders of tests that are about the whole.
-APART = ("house/", "journeys/", "cases/", "contract/", "fuzz/")
+APART = ("house/", "journeys/", "cases/", "contract/", "crash/", "fuzz/")
 
 
 def untested(sources: Iterable[str], tests: Iterable[str]) -> list[str]:

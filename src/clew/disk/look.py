@@ -1,5 +1,6 @@
-"""A look at what is open, or at where a path leads. Bytes are read in `files`, kinds of things told in `tree`."""
+"""A look at what is open, or at where a path leads, and the end of looking. Bytes are read in `files`."""
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -13,6 +14,12 @@ def look(fd: int, path: Path) -> os.stat_result:
         return os.fstat(fd)
     except OSError as error:
         raise failure(error, path, "look at") from error
+
+
+def let_go(fd: int) -> None:
+    """Close a descriptor through which nothing was written that is not synced: its refusal changes nothing."""
+    with contextlib.suppress(OSError):
+        os.close(fd)
 
 
 def leads_to_folder(path: Path) -> bool:

@@ -1,6 +1,5 @@
 """What tells a file from its copies: the inode and the birth time that no copy takes along. Writes nothing."""
 
-import contextlib
 import ctypes
 import os
 import sys
@@ -9,7 +8,7 @@ from typing import Final, NamedTuple
 
 from clew.disk.failures import failure
 from clew.disk.files import READ, pieces_of
-from clew.disk.look import look
+from clew.disk.look import let_go, look
 from clew.disk.mounts import file_system
 
 # FAT makes its numbers up while it is mounted, and keeps times in the local zone of whoever mounts it.
@@ -66,9 +65,7 @@ def read_with_origin(path: Path, limit: int) -> tuple[bytes, Origin] | None:
     try:
         return b"".join(pieces_of(fd, path, 0, min(limit, look(fd, path).st_size))), origin_of(fd, path)
     finally:
-        # Nothing was written through it, so a refusal changes nothing.
-        with contextlib.suppress(OSError):
-            os.close(fd)
+        let_go(fd)
 
 
 if sys.platform == "linux":

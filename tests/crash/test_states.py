@@ -2,20 +2,17 @@
 
 import itertools
 import random
-import shutil
-import sys
 
 import pytest
 
 from tests.crash.counts import some
 from tests.crash.states import Bounds, Disks, subsets
+from tests.crash.studio import can_trace
 from tests.crash.sweep import Traced, sweep, traced
 from tests.crash.trace import Bytes, Cut, Folder, Name, Op, SyncFile, SyncFolder
 from tests.crash.works import REFERENCE
 
-needs_strace = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("strace") is None, reason="strace is not here: nothing can be traced"
-)
+needs_strace = pytest.mark.skipif(not can_trace(), reason="strace is not here, or may not trace")
 
 
 @pytest.fixture(scope="module")

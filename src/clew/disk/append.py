@@ -122,8 +122,10 @@ class AppendFile:
     def _leads_to(self, here: os.stat_result) -> bool:
         try:
             there = os.stat(self._name, follow_symlinks=False)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError as error:
+            raise failure(error, self.path, "look at") from error
         return here.st_ino == there.st_ino and here.st_dev == there.st_dev
 
     def close(self) -> None:

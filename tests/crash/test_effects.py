@@ -36,11 +36,13 @@ def points(town: Studio, folder: Path) -> list[Point]:
 
 
 def lived(town: Studio, folder: Path, chosen: Sequence[Point]) -> dict[str, tuple[object, ...]]:
-    """What is not as it must be: killed, one order left to a person, everything paid once."""
+    """What is not as it must be: killed, the order in doubt left to a person, everything paid once."""
     found: dict[str, tuple[object, ...]] = {}
     for number, point in enumerate(chosen):
         struck = strike(town, folder, UNPROBED.name, point)
-        if (struck.ended, len(struck.settled), struck.complaints) != ("killed", 1, []):
+        # How many files are opened and closed before depends on what else runs here, so those may be met elsewhere.
+        open_ones = {1} if point.call == "write" else {0, 1}
+        if (struck.ended, struck.complaints) != ("killed", []) or len(struck.settled) not in open_ones:
             found[f"{number}: {point}"] = (struck.ended, struck.settled, *struck.complaints)
     return found
 

@@ -9,7 +9,7 @@ JUDGES := .venv-judges/bin
 # One of the judges needs Python 3.12; without it that one is said not to have run.
 JUDGES_PYTHON ?= $(shell for found in python3.13 python3.12; do $$found --version >/dev/null 2>&1 && command -v $$found && exit; done; echo $(PYTHON))
 
-.PHONY: demo test cover check format journeys bench fuzz judges lock clean
+.PHONY: demo test cover check format journeys crash crash-full bench fuzz judges lock clean
 
 demo: $(READY)
 	$(BIN)/python examples/orders/demo.py
@@ -25,7 +25,14 @@ cover: $(READY)
 		--cov=clew.core --cov-branch --cov-fail-under=100 --cov-report=term-missing:skip-covered
 
 journeys: $(READY)
-	$(BIN)/pytest -n 2 -m "journeys or crash"
+	$(BIN)/pytest -n 2 -m "journeys or crash" --ignore=tests/crash
+
+# Every legal disk, every system call, every bytecode: half an hour. In full, hours; counts are in tests/crash/rows.py.
+crash: $(READY)
+	$(BIN)/pytest -n 2 -m crash tests/crash
+
+crash-full: $(READY)
+	CLEW_CRASH=full $(BIN)/pytest -n 2 -m crash tests/crash
 
 # What clew costs, against bare writes and other libraries; ten quiet minutes. FOLDER is on the disk that is asked about.
 bench: .venv-bench/.ready

@@ -10,6 +10,7 @@ import pytest
 from clew.disk import append as module
 from clew.disk.append import AppendFile, birth
 from clew.errors import ClewError, Refused, Storage
+from clew.testing.faults import failing_call
 from tests.disk.living import HOLDER, calls_of, interrupted_at, living, output_of
 
 
@@ -121,6 +122,14 @@ def test_a_replaced_path_stops_the_writer_before_an_effect(file: AppendFile, pat
     code = code_of(file.append, b"two\n", check_path=True)
 
     assert (code, path.read_bytes()) == ("journal_replaced", b"one\n")
+
+
+def test_a_path_that_cannot_be_looked_at_is_not_called_replaced(file: AppendFile) -> None:
+    """Whoever hears that somebody else changed the journal looks for a person, not at the disk."""
+    with pytest.raises(Storage) as caught, failing_call("stat"):
+        file.append(b"two\n", check_path=True)
+
+    assert ("run_state_failed", "EIO", True) == (caught.value.code, caught.value.facts["errno"], file.poisoned)
 
 
 def test_after_a_failure_nothing_is_acknowledged(file: AppendFile, path: Path) -> None:

@@ -1,6 +1,8 @@
 """Who is alive, who is gone, and what cannot be told."""
 
 import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -130,6 +132,45 @@ def test_a_machine_without_an_id_cannot_tell_another_boot_from_another_machine(h
     answer = prove_gone({**nameless, "bootId": "other"}, nameless).answer
 
     assert answer == "cannot_tell"
+
+
+@pytest.mark.parametrize("member", ["bootId", "pidNamespace"])
+@pytest.mark.parametrize("unknown", ["to the leg", "to this process"])
+def test_what_one_side_could_not_be_told_proves_nothing(here: dict[str, Any], member: str, unknown: str) -> None:
+    """An empty boot id is no other boot: a living process would be said to be gone, and journaled as proven so."""
+    leg, now = (here | {member: ""}, here) if unknown == "to the leg" else (here, here | {member: ""})
+
+    answers = (owner_state(leg, now), prove_gone(leg, now))
+
+    why = f"{member} is not known of {'the leg' if unknown == 'to the leg' else 'this process'}"
+    assert answers == ("elsewhere", Gone("cannot_tell", why))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the limit of descriptors is POSIX")
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_process_without_descriptors_does_not_say_half_of_who_it_is(left: int) -> None:
+    """A leg without a start tick could never be proven gone; so who cannot be told now is told so, and asked again."""
+    code = """
+import os, resource, sys
+from clew.disk.process import identity
+from clew.errors import Storage
+taken = [os.dup(0) for _ in range(int(sys.argv[1]))]
+resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1 if taken else 4096, 4096))
+for fd in taken[len(taken) - int(sys.argv[2]):]: os.close(fd)
+try:
+    found = identity()
+except Storage as error:
+    print(error.code, error.facts["errno"])
+    for fd in taken[:10]: os.close(fd)
+    found = identity()
+print(sorted(name for name in ("bootId", "startTick", "pidNamespace") if not found[name]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, "20", str(left)], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    expected = ["run_state_failed EMFILE"] if left == 0 else []
+    assert [*expected, "[]"] == done.stdout.splitlines()
 
 
 def test_a_number_beyond_all_numbers_is_nobody(here: dict[str, Any]) -> None:

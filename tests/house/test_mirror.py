@@ -44,7 +44,7 @@ WHOLE = {
     "stores/test_session_conformance.py": "every session store, every case",
 }
 # Folders of tests that are about the whole.
-APART = ("house/", "journeys/", "cases/", "contract/", "fuzz/")
+APART = ("house/", "journeys/", "cases/", "contract/", "crash/", "fuzz/")
 
 
 def untested(sources: Iterable[str], tests: Iterable[str]) -> list[str]:

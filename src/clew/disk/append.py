@@ -9,6 +9,7 @@ from pathlib import Path
 from clew.disk.failures import barrier_failed, failure, no_room_left
 from clew.disk.files import APPEND, discard, exclusive, fill, pieces_of, place_new, sync, sync_folder
 from clew.disk.lock import take
+from clew.disk.look import look
 from clew.disk.streams import clear
 from clew.errors import Storage
 
@@ -120,8 +121,10 @@ class AppendFile:
     def _leads_to(self, here: os.stat_result) -> bool:
         try:
             there = os.stat(self._name, follow_symlinks=False)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError as error:
+            raise failure(error, self.path, "look at") from error
         return here.st_ino == there.st_ino and here.st_dev == there.st_dev
 
     def close(self) -> None:
@@ -149,10 +152,7 @@ class AppendFile:
         self._require_same()
 
     def _look(self) -> os.stat_result:
-        try:
-            return os.fstat(self._fd)
-        except OSError as error:
-            raise failure(error, self.path, "look at") from error
+        return look(self._fd, self.path)
 
     def _require_untouched(self) -> os.stat_result:
         found = self._look()

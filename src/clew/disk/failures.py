@@ -8,6 +8,7 @@ from clew.errors import ClewError, Refused, Storage
 
 _FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG})
 
 
@@ -35,6 +36,13 @@ def failure(error: OSError, path: Path, deed: str) -> ClewError:
     if error.errno in _DENIED:
         return Storage(
             message, code="storage_denied", next="Give this user read and write access to that path.", **facts
+        )
+    if error.errno in _NO_DESCRIPTOR:
+        return Storage(
+            message,
+            code="run_state_failed",
+            next="Close files that are not needed, or raise the limit (`ulimit -n`); then do it again.",
+            **facts,
         )
     if error.errno in _NOWHERE:
         return Storage(

@@ -1,4 +1,4 @@
-"""Files that are published whole, folders, and reading without leaving a trace. The growing file is `append`.
+"""Files that are published whole, folders, and reading without a trace. The growing file is `append`.
 
 Every `OSError` leaves here as `Storage` or `Refused`, with path and errno.
 """
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from clew.disk.failures import barrier_failed, failure, link_refused
+from clew.disk.look import let_go, look
 from clew.disk.streams import clear
 from clew.errors import Storage
 
@@ -106,12 +107,6 @@ def discard(temp: Path, fd: int) -> None:
         os.unlink(temp)
 
 
-def _let_go(fd: int) -> None:
-    """Close a descriptor through which nothing was written that is not synced: its refusal changes nothing."""
-    with contextlib.suppress(OSError):
-        os.close(fd)
-
-
 def fill(fd: int, data: bytes, path: Path) -> None:
     """Write all of `data` to a file that nobody sees yet, and sync it."""
     rest = memoryview(data)
@@ -151,7 +146,7 @@ else:
         try:
             sync(fd, folder)
         finally:
-            _let_go(fd)
+            let_go(fd)
 
     def place_new(temp: Path, path: Path) -> None:
         """Give the temp file its name; `FileExistsError` when the name is taken.
@@ -312,9 +307,9 @@ def read_bytes(path: Path, limit: int) -> bytes | None:
     except OSError as error:
         raise failure(error, path, "open") from error
     try:
-        return b"".join(pieces_of(fd, path, 0, min(limit, os.fstat(fd).st_size)))
+        return b"".join(pieces_of(fd, path, 0, min(limit, look(fd, path).st_size)))
     finally:
-        _let_go(fd)
+        let_go(fd)
 
 
 def pieces(path: Path, start: int) -> Iterator[bytes]:
@@ -328,9 +323,9 @@ def pieces(path: Path, start: int) -> Iterator[bytes]:
     except OSError as error:
         raise failure(error, path, "open") from error
     try:
-        yield from pieces_of(fd, path, start, os.fstat(fd).st_size)
+        yield from pieces_of(fd, path, start, look(fd, path).st_size)
     finally:
-        _let_go(fd)
+        let_go(fd)
 
 
 def pieces_of(fd: int, path: Path, start: int, end: int) -> Iterator[bytes]:
@@ -366,9 +361,9 @@ def read_line(path: Path, start: int, limit: int) -> bytes | None:
     except OSError as error:
         raise failure(error, path, "open") from error
     try:
-        return _read_line(fd, path, start, min(os.fstat(fd).st_size, start + limit))
+        return _read_line(fd, path, start, min(look(fd, path).st_size, start + limit))
     finally:
-        _let_go(fd)
+        let_go(fd)
 
 
 def _read_line(fd: int, path: Path, start: int, end: int) -> bytes | None:

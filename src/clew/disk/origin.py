@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from clew.disk.failures import failure
 from clew.disk.files import READ, pieces_of
+from clew.disk.look import let_go, look
 from clew.disk.mounts import file_system
 
 # FAT makes its numbers up while it is mounted, and keeps times in the local zone of whoever mounts it.
@@ -42,10 +43,7 @@ def origin_of(fd: int, path: Path) -> Origin:
     Raises:
         Storage: the system does not tell.
     """
-    try:
-        number = os.fstat(fd).st_ino
-    except OSError as error:
-        raise failure(error, path, "look at") from error
+    number = look(fd, path).st_ino
     kind = file_system(path.parent).name
     if kind in _NOTHING_LASTS:
         return Origin(None, None)
@@ -65,9 +63,9 @@ def read_with_origin(path: Path, limit: int) -> tuple[bytes, Origin] | None:
     except OSError as error:
         raise failure(error, path, "open") from error
     try:
-        return b"".join(pieces_of(fd, path, 0, min(limit, os.fstat(fd).st_size))), origin_of(fd, path)
+        return b"".join(pieces_of(fd, path, 0, min(limit, look(fd, path).st_size))), origin_of(fd, path)
     finally:
-        os.close(fd)
+        let_go(fd)
 
 
 if sys.platform == "linux":

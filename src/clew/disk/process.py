@@ -30,6 +30,9 @@ class _Seen(NamedTuple):
 def identity() -> dict[str, Any]:
     """Who this process is, in the members that a leg has: enough to prove one day that it is gone.
 
+    Raises:
+        Storage: it cannot be read now (no descriptor left, no memory); what this system has not is empty or 0.
+
     Source:
         journal.md §1 "Leg"; DESIGN §4 "Lock".
     """
@@ -106,6 +109,10 @@ def _not_here(owner: dict[str, Any], here: dict[str, Any]) -> str:
     for member in ("host", "machineId"):
         if owner[member] != here[member]:
             return f"{member} {owner[member]!r} is not {here[member]!r}"
+    for member in ("bootId", "pidNamespace"):
+        # What one of the two could not be told differs from anything, which proves nothing.
+        if bool(owner[member]) != bool(here[member]):
+            return f"{member} is not known of {'this process' if owner[member] else 'the leg'}"
     # Without a machine id another boot could be another machine of the same name.
     if not owner["machineId"] and owner["bootId"] != here["bootId"]:
         return "the machine has no id, and the boot is another"
@@ -156,13 +163,25 @@ if sys.platform == "win32":
         return getpass.getuser()
 
 else:
+    import errno
     import pwd
 
+    from clew.disk.failures import failure
+
+    _PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
+
     def look(pid: int) -> _Seen:
-        """What the kernel says of a process id, by procfs; one that procfs does not show is asked for by signal 0."""
+        """What the kernel says of a process id, by procfs; one that procfs does not show is asked for by signal 0.
+
+        Raises:
+            Storage: this very process is asked for, and cannot open or read a file.
+        """
+        path = _PROC / str(pid) / "stat"
         try:
-            text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-        except OSError:
+            text = path.read_text(errors="replace")
+        except OSError as error:
+            if pid == os.getpid():
+                _require_lasting(error, path)
             return _Seen(_unshown(pid))
         return parse_stat(text)
 
@@ -195,7 +214,8 @@ else:
     def _pid_namespace() -> str:
         try:
             return str(os.stat(_PROC / "self/ns/pid").st_ino)
-        except OSError:
+        except OSError as error:
+            _require_lasting(error, _PROC / "self/ns/pid")
             return ""
 
     def _user() -> str:
@@ -207,5 +227,11 @@ else:
     def _read(path: Path) -> str:
         try:
             return path.read_text(errors="replace").strip()
-        except OSError:
+        except OSError as error:
+            _require_lasting(error, path)
             return ""
+
+    def _require_lasting(error: OSError, path: Path) -> None:
+        """A leg that is opened without knowing who opens it could never be proven gone; so this is not shrugged off."""
+        if error.errno in _PASSING:
+            raise failure(error, path, "read") from error

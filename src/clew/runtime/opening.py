@@ -302,7 +302,7 @@ def code_digest(agent: Agent) -> str:
 def _source_file(agent: Agent) -> Path | None:
     try:
         name = inspect.getsourcefile(agent.body)
-    except TypeError:
+        file = Path(name) if name is not None else None
+        return file if file is not None and file.is_file() else None
+    except (TypeError, OSError):
         return None
-    file = Path(name) if name is not None else None
-    return file if file is not None and file.is_file() else None

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from clew.disk import files
+from clew.disk.look import leads_to_folder
 from clew.disk.origin import Origin, origin_of, read_with_origin
 from clew.errors import Corrupt, Refused
 from clew.stores.published import decode, encode
@@ -133,7 +134,7 @@ class HomeFile:
         Raises:
             Refused: `home_link_refused`, `home_layout_unknown`. Corrupt: `home_file_corrupt`. Storage.
         """
-        if not (files.is_link(self._root) and self._root.is_dir()):
+        if not (files.is_link(self._root) and leads_to_folder(self._root)):
             files.make_folder(self._root)
         if files.size_of(self._root / ".gitignore") is None:
             files.publish_new(self._root / ".gitignore", b"*\n")

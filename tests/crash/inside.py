@@ -1,0 +1,82 @@
+"""Faults inside a process: an exception at the n-th bytecode of clew, no memory at the n-th allocation, once or on."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import clew
+
+CLEW: Final = str(Path(clew.__file__).parent)
+NEVER: Final = 1 << 60
+_MANY: Final = 5_000
+
+
+class Counting:
+    """How many bytecodes of clew were walked so far."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+
+@contextmanager
+def interrupted_at(number: int, counting: Counting) -> Iterator[None]:
+    """Ctrl-C at the n-th bytecode that is walked within it in any function of clew, in this thread."""
+
+    def within(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "opcode":
+            counting.done += 1
+            if counting.done == number:
+                raise KeyboardInterrupt
+        return within
+
+    def enter(frame: FrameType, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(CLEW):
+            return None
+        frame.f_trace_opcodes = True
+        return within
+
+    sys.settrace(enter)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+
+
+class WithoutMemory:
+    """The n-th allocation within it is refused; with `goes_on` the thousands behind it too, or until it is left.
+
+    A class of its own, for leaving a generator needs memory.
+    """
+
+    def __init__(self, number: int, *, goes_on: bool) -> None:
+        import _testcapi  # type: ignore[import-not-found]  # CPython's own, for its own tests
+
+        self._begin, self._end = _testcapi.set_nomemory, _testcapi.remove_mem_hooks
+        self._from, self._to = number, number + (_MANY if goes_on else 1)
+
+    def __enter__(self) -> None:
+        self._begin(self._from, self._to)
+
+    def __exit__(self, *raised: object) -> None:
+        self._end()
+
+
+@contextmanager
+def _told(number: int, told: Any) -> Iterator[None]:
+    counting = Counting()
+    try:
+        with interrupted_at(number, counting):
+            yield
+    finally:
+        told.kept("points", counting.done)
+
+
+def struck(how: str, number: int, told: Any) -> AbstractContextManager[None]:
+    """One of these faults by its name; how many bytecodes there were is told behind it."""
+    if how == "bytecode":
+        return _told(number, told)
+    assert how in ("memory", "memory from then on"), how
+    return WithoutMemory(number, goes_on=how != "memory")

@@ -1,0 +1,100 @@
+"""Ctrl-C at any bytecode, no memory at any allocation: an append is whole or its writer dead, a call done once."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.counts import some
+from tests.crash.inside import NEVER
+from tests.crash.judge import Promises, judge
+from tests.crash.strikes import seen_through
+from tests.crash.studio import Ended, Studio, studio
+from tests.crash.sweep import in_memory
+
+ALLOCATIONS = {"appends": 600, "one": 5_000}
+"""More than there are in an append, and in a run with one call."""
+STRUCK = ("KeyboardInterrupt", "MemoryError")
+
+
+@pytest.fixture(scope="module")
+def town() -> Iterator[Studio]:
+    with studio() as made:
+        yield made
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with in_memory() as folder:
+        yield folder / "town" / "home"
+
+
+def strike(town: Studio, root: Path, work: str, how: str, number: int) -> tuple[Ended, list[str]]:
+    """Strike a leg from inside; what was told, and the complaints."""
+    shutil.rmtree(root.parent, ignore_errors=True)
+    root.parent.mkdir()
+    ended = town.leg(work, "only", root, inside=[how, number])
+    alone = ended.how == "raw" and any(f"\n{name}" in ended.text for name in STRUCK)
+    complaints = [] if ended.how != "raw" or alone else [ended.text]
+    promises = Promises(ended.said)
+    complaints += judge(root, promises) if root.exists() else []
+    return ended, complaints + seen_through(town, root, work, [*ended.said, *promises.judged])
+
+
+def bytecodes(ended: Ended) -> int:
+    return next(int(fact[2]) for fact in ended.said if fact[1] == "points")
+
+
+@pytest.mark.parametrize(("work", "stride"), [("appends", 23), ("one", 600)])
+def test_an_interrupt_at_a_bytecode(town: Studio, root: Path, work: str, stride: int) -> None:
+    """Reliability finding 5, here and there: Ctrl-C is a fault of the storage in Python."""
+    found = interrupted(town, root, work, stride, 7)
+
+    assert {} == found
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(("work", "stride"), [("appends", 1), ("one", some(29, 1))])
+def test_an_interrupt_at_every_bytecode(town: Studio, root: Path, work: str, stride: int) -> None:
+    """Row 13: each bytecode of clew between a saying and its place in the journal, and of a whole call."""
+    found = interrupted(town, root, work, stride, 1)
+
+    assert {} == found
+
+
+def interrupted(town: Studio, root: Path, work: str, stride: int, first: int) -> dict[int, list[str]]:
+    """The complaints by bytecode."""
+    whole = bytecodes(strike(town, root, work, "bytecode", NEVER)[0])
+    assert whole > 500
+    found = {number: strike(town, root, work, "bytecode", number)[1] for number in range(first, whole, stride)}
+    return {number: complaints for number, complaints in found.items() if complaints}
+
+
+@pytest.mark.parametrize("how", ["memory", "memory from then on"])
+@pytest.mark.parametrize(("work", "stride"), [("appends", 17), ("one", 333)])
+def test_no_memory_at_an_allocation(town: Studio, root: Path, work: str, stride: int, how: str) -> None:
+    """Row 12, here and there: SQLite's loop, once and from then on."""
+    found = starved(town, root, work, how, stride)
+
+    assert {} == found
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("how", ["memory", "memory from then on"])
+@pytest.mark.parametrize(("work", "stride"), [("appends", 1), ("one", some(9, 1))])
+def test_no_memory_at_every_allocation(town: Studio, root: Path, work: str, stride: int, how: str) -> None:
+    """Row 12: until nothing is left to refuse."""
+    found = starved(town, root, work, how, stride)
+
+    assert {} == found
+
+
+def starved(town: Studio, root: Path, work: str, how: str, stride: int) -> dict[int, list[str]]:
+    """The complaints by allocation."""
+    found = {}
+    for number in range(1, ALLOCATIONS[work], stride):
+        ended, complaints = strike(town, root, work, how, number)
+        if complaints:
+            found[number] = [str(ended.how), *complaints]
+    return found

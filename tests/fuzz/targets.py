@@ -1,7 +1,7 @@
 """What arbitrary bytes are given to, and what must hold whatever they are. A fuzzer calls these, and so do plain tests.
 
-The bytes are read as orders to build a file from whole lines, broken lines, zeros and cuts, so that a small change of
-them stays near a file that is whole. Raising anything but AssertionError is a fault of clew as well.
+The bytes are read as orders to build a file (`tests.fuzz.orders`). Raising anything but AssertionError is a fault of
+clew as well.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
+from clew.core.checkpoint import BadManifest, changes, manifest_as_json, probed, read_checkpoint, read_manifest
 from clew.core.folding import fold
 from clew.errors import ClewError, Corrupt, UsageError
 from clew.runtime.deeds import check_command
@@ -16,34 +17,11 @@ from clew.stores.base import Command
 from clew.stores.published import decode, encode
 from tests.core.journals import naive_records, plain
 from tests.core.journals import read as read_file
+from tests.fuzz.conversations import conversation
+from tests.fuzz.orders import Orders, built
 from tests.histories import RUN, Scribe, completed, facts, returned, started
 
 Target = Callable[[bytes], None]
-
-
-class Orders:
-    """Bytes, taken piece by piece; from the end of them on, all is zero."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def __bool__(self) -> bool:
-        return self._at < len(self._data)
-
-    def byte(self) -> int:
-        """The next byte."""
-        self._at += 1
-        return self._data[self._at - 1] if self._at <= len(self._data) else 0
-
-    def number(self, below: int) -> int:
-        """A number from 0."""
-        return (self.byte() << 8 | self.byte()) % below
-
-    def some(self, most: int) -> bytes:
-        """At most so many of the next bytes."""
-        start, self._at = self._at, self._at + self.number(most + 1) + 2
-        return self._data[start + 2 : self._at]
 
 
 @lru_cache(maxsize=1)
@@ -55,33 +33,6 @@ def sound() -> list[bytes]:
         scribe.say(*returned(facts(number)))
     scribe.say(*completed())
     return scribe.data.splitlines(keepends=True)
-
-
-def built(orders: Orders, lines: list[bytes]) -> bytes:
-    """A file by orders: mostly the lines in their order."""
-    data, following = b"", 0
-    while orders:
-        match orders.byte() % 12:
-            case 0:
-                data += orders.some(40)
-            case 1:
-                data += b"\0" * orders.number(1500)
-            case 2:
-                data = data[: len(data) - orders.number(60)]
-            case 3 if data:
-                at = orders.number(len(data))
-                data = data[:at] + bytes([orders.byte()]) + data[at + 1 :]
-            case 4 if data:
-                at = orders.number(len(data) // 512 + 1) * 512
-                data = data[:at] + b"\0" * min(512, len(data) - at) + data[at + 512 :]
-            case 5:
-                following = orders.number(len(lines))
-            case 6:
-                data += b"\n"
-            case _:
-                data += lines[following % len(lines)]
-                following += 1
-    return data
 
 
 def journal(data: bytes) -> None:
@@ -151,7 +102,58 @@ def command(data: bytes) -> None:
         check_command(found)
 
 
-TARGETS: Final[dict[str, Target]] = {"journal": journal, "command": command}
+_KINDS: Final = ("file", "folder", "link", "absent")
+_PATHS: Final = ("a", "a/b", "b", "../c", "/d", "a//b", ".", "\udcff", "e\0", "\u00e4")
+
+
+def _state(orders: Orders) -> dict[str, Any]:
+    """How a path stands: mostly whole, sometimes with a member too many, too few or of another kind."""
+    kind = _KINDS[orders.number(4)]
+    whole: dict[str, Any] = {"path": _PATHS[orders.number(len(_PATHS))], "type": kind}
+    if kind == "file":
+        whole |= {"sha256": f"{orders.number(9):064x}", "sizeBytes": orders.number(99), "mode": 0o644}
+    elif kind != "absent":
+        whole |= {"mode": 0o755} if kind == "folder" else {"target": "a"}
+    odd = orders.byte()
+    if odd < 40:
+        name = ("path", "type", "sha256", "sizeBytes", "mode", "target", "more")[odd % 7]
+        whole[name] = (None, 1, "x", -1, [], True, 1 << 70)[orders.number(7)]
+    elif odd < 60:
+        whole.pop(list(whole)[odd % len(whole)])
+    return whole
+
+
+def manifest(data: bytes) -> None:
+    """What a record says of a checkpoint is read whole or refused; what is read writes itself again."""
+    orders = Orders(data)
+    payload: dict[str, Any] = {
+        "version": 1, "checkpointId": "k1", "stepId": "write-1", "toolCallId": "c1", "idempotencyKey": "r:write-1:c1",
+        "attempt": 1, "tool": "write", "timestamp": "2026-11-29T14:00:00.000Z", "reversible": True,
+        "paths": [_state(orders) for _ in range(orders.number(5))],
+    }  # fmt: skip
+    left = {**payload, "after": [_state(orders) for _ in range(orders.number(5))]}
+    while orders:
+        name = [*left, "expects", "manifest", "expectedResult", "notCovered"][orders.number(len(left) + 4)]
+        value = (None, 1, "k1", [], {}, [_state(orders)], {"sha256": "0" * 64, "sizeBytes": 1, "count": 1})[
+            orders.number(7)
+        ]
+        (payload if orders.byte() % 2 else left)[name] = value
+    for second in (None, left):
+        with suppress(BadManifest):
+            found = read_checkpoint(payload, second)
+            for known in (found.before, found.after):
+                assert known is None or read_manifest(manifest_as_json(known)) == known
+            if found.before is not None:
+                assert changes(found.before, found.before) == []
+                probed(found.before, found.after or {}, found.expects)
+
+
+TARGETS: Final[dict[str, Target]] = {
+    "journal": journal,
+    "command": command,
+    "manifest": manifest,
+    "session": conversation,
+}
 
 
 def strike(name: str, data: bytes) -> Any:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.targets import TARGETS, Orders, built, sound, strike
+from tests.fuzz.orders import Orders, built
+from tests.fuzz.targets import TARGETS, sound, strike
 
 CORPUS = Path(__file__).parent / "corpus"
 KEPT = sorted(path for path in CORPUS.rglob("*") if path.is_file())

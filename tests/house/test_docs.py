@@ -9,7 +9,7 @@ import pytest
 
 import clew
 from clew.core.records import Kind
-from docs import commands, generate, rooms
+from docs import assurance, commands, generate, rooms
 from tests.house.tree import ROOT, Module, module, modules
 
 COMMANDS = (
@@ -60,6 +60,11 @@ def planted(**files: str) -> generate.Source:
 def test_the_page_of_the_rooms_is_the_source() -> None:
     """Who reads the code for the first time is led by it, to rooms and modules that are there."""
     assert rooms.page() == text_of("architecture.md")
+
+
+def test_the_page_of_what_was_tried_is_the_table_of_the_tests() -> None:
+    """A count that nobody keeps up is a claim that nobody may make."""
+    assert assurance.page() == text_of("assurance.md")
 
 
 def test_every_command_is_documented() -> None:

@@ -119,7 +119,8 @@ class RunState:
 
     Grows by about 300 bytes a call; answers are kept by position, not by value. `own` is False for a journal that
     clew did not begin: it may be read, judged and shown, never continued. `guarded` has the last checkpoint of each
-    step whose attempt has opened, `guard` one that stands before its start.
+    step whose attempt has opened, `guard` one that stands before its start. `aborting`: the abort is on disk, and its
+    end not yet; `amid`: a leg of a run that has not finished is open.
 
     Source:
         DESIGN §4, §5; contract §3.D, §3.E.
@@ -151,10 +152,8 @@ class RunState:
         self.messages: Book[Usage] = Book()
         self.operation: DurableOperation | None = None
         self.aborting = False
-        """The abort is on disk, and its end not yet."""
         self.legs: tuple[Leg, ...] = ()
         self.amid = False
-        """A leg of a run that has not finished is open."""
         self.calls = CallBook(run_id)
         self.pending: Book[str] = Book()
         self.turns: Book[TurnState] = Book()

@@ -17,12 +17,12 @@ from clew.runtime.evaluating import admit_check, check_events, found_by, raised_
 from clew.runtime.face import Face, returns
 from clew.runtime.nursery import Wish
 from clew.runtime.place import HERE, here
-from clew.runtime.pool import SYNCS, aside, in_own_thread, through
+from clew.runtime.pool import SYNCS, aside, through
 from clew.runtime.siblings import Group, SyncGroup
 from clew.runtime.talking import talk_of
 from clew.runtime.tickets import restored
 from clew.runtime.tools import as_agent
-from clew.runtime.turns import Turn, admit_turn, answer_events, has_begun, heard, step_events
+from clew.runtime.turns import Turn, admit_turn, answer_events, asked, has_begun, heard, step_events
 
 
 class Run(Face):
@@ -154,7 +154,7 @@ class Run(Face):
             await gate.extensions.before_model_on_loop(ticket.turn_id, ticket.fingerprint, request)
         try:
             await self._write(lambda: [ticket.start()])
-            turn = heard(gate, await _asked(ask, request))
+            turn = heard(gate, await asked(ask, request))
         except BaseException:
             if has_begun(gate, ticket):
                 with gate.flight():
@@ -258,14 +258,6 @@ class Run(Face):
     def group(self, name: str = "group") -> Group:
         """Calls side by side: `async with run.group() as g: g.call(pay, …)`; then `g.results`, in call order."""
         return Group(self._gate, lambda: self._step_id(name), self._breathe)
-
-
-async def _asked(ask: Callable[[Any], Any], request: Any) -> Any:
-    """A model's answer, from a coroutine function on the loop or a plain one in a thread."""
-    if inspect.iscoroutinefunction(ask):
-        return await ask(request)
-    answer = await in_own_thread(lambda: ask(request), "turn")
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 class SyncRun(Face):

@@ -1,5 +1,7 @@
 """Asking a model through the gate: the request is a record, then the answer, so that no turn is paid twice."""
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from clew.core.records import Payload
 from clew.core.usage import Usage
 from clew.errors import Refused
 from clew.runtime.gate import Gate
+from clew.runtime.pool import in_own_thread
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -106,3 +109,11 @@ def step_events(gate: Gate, step: str, value: Any) -> list[Event]:
         return [beside(step, answer, text, digest, len(data))]
     gate.close(Closing("result_not_kept", f"the answer of {step!r} ({len(data)} bytes) could not be kept"))
     return []
+
+
+async def asked(ask: Callable[[Any], Any], request: Any) -> Any:
+    """A model's answer, from a coroutine function on the loop or a plain one in a thread."""
+    if inspect.iscoroutinefunction(ask):
+        return await ask(request)
+    answer = await in_own_thread(lambda: ask(request), "turn")
+    return await answer if inspect.isawaitable(answer) else answer

@@ -9,6 +9,7 @@ import pytest
 import clew
 
 AGENT = """
+import random
 import resource
 import sys
 from pathlib import Path
@@ -22,7 +23,8 @@ LIMIT = 100_000
 def pay(order: str) -> dict:
     with Path("books").open("a") as books:
         books.write(order + "\\n")
-    return {"statement": "x" * 300_000}
+    # Of chance, so that compressing it makes no room.
+    return {"statement": random.Random(order).randbytes(150_000).hex()}
 
 
 @clew.agent(tools=[pay])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ class FileRunStore:
         """
         path = self._existing(run_id)
         self._home.require_own()
-        guest = self._join(wait_s)
+        # Where nothing of ours lies yet, whoever is refused leaves nothing: who goes on comes in with `adopt`.
+        guest = self._join(wait_s) if files.size_of(self._home.path) is not None else None
         try:
             file = AppendFile.open(path, wait_s=wait_s)
         except FileNotFoundError:
@@ -102,7 +104,8 @@ class FileRunStore:
             raise self._held(run_id)
         try:
             head = None if ignore_head else self.head(run_id)
-            return FileRunWriter(run_id, file, self._run_folder(run_id), head, self._home.make, guest=guest)
+            entered = partial(self._entered, guest, wait_s)
+            return FileRunWriter(run_id, file, self._run_folder(run_id), head, entered, guest=guest)
         except BaseException:
             file.close()
             raise
@@ -171,6 +174,12 @@ class FileRunStore:
         guest = presence.join(path, wait_s)
         if guest is None:
             raise being_pruned(str(self._root), presence.who(path))
+        return guest
+
+    def _entered(self, guest: presence.Guest | None, wait_s: float) -> presence.Guest:
+        """Be at work in the home; one that was made before there was a `home.json` gets its own now."""
+        guest = guest or self._join(wait_s)
+        self._home.make()
         return guest
 
     def _make(self, runs: Path) -> None:
@@ -242,11 +251,12 @@ class FileRunWriter:
 
     def __init__(
         self, run_id: str, file: AppendFile, folder: Path, head: Head | None,
-        mark_home: Callable[[], None] | None = None, *, has_folder: bool = False, guest: presence.Guest | None = None,
+        enter: Callable[[], presence.Guest] | None = None, *, has_folder: bool = False,
+        guest: presence.Guest | None = None,
     ) -> None:  # fmt: skip
         self.run_id = run_id
         self._guest = guest
-        self._mark_home = mark_home
+        self._enter = enter
         self._file = file
         self._folder = folder
         self._head = head
@@ -285,11 +295,11 @@ class FileRunWriter:
         return repaired
 
     def adopt(self, sequence: int, chain: str) -> None:
-        """Say where the next append goes on; a home that was made before there was a `home.json` gets its own now."""
+        """Say where the next append goes on; from now on this is a leg in its home."""
         del chain
         assert self._reading is None or self._reading.tail.verdict == "clean", "the end was not repaired"
-        if self._mark_home is not None:
-            self._mark_home()
+        if self._enter is not None:
+            self._guest = self._enter()
         self._sequence = sequence
 
     def append(self, batch: Batch, *, starts_effect: bool = False) -> int:

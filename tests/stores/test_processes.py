@@ -162,7 +162,8 @@ def test_a_process_below_this_one_is_ended_by_its_mark_alone() -> None:
         before = lives(child)
         left = quick().end(run_id, [])
 
-    assert ({}, True, {}, False, -signal.SIGTERM) == (other, before, left, lives(child), process.returncode)
+    assert ({}, True, {}, False) == (other, before, left, lives(child))
+    assert process.returncode in (-signal.SIGTERM, -signal.SIGKILL)
 
 
 ADOPTS = """

@@ -93,7 +93,8 @@ def _family(function: ast.FunctionDef) -> str:
 def _names(function: ast.FunctionDef) -> dict[str, str]:
     """How each parameter is typed on the command line."""
     given = function.args
-    names = {each.arg: _named(each.annotation) or each.arg.upper() for each in given.posonlyargs}
+    positional = [*given.posonlyargs, *([given.vararg] if given.vararg else [])]
+    names = {each.arg: _named(each.annotation) or each.arg.upper() for each in positional}
     options = [each for each in given.kwonlyargs if each.arg not in ("options", "limits")]
     return names | {each.arg: _named(each.annotation) or f"--{each.arg.replace('_', '-')}" for each in options}
 

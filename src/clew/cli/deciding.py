@@ -222,7 +222,7 @@ def restore(
     run: str,
     checkpoint: str,
     /,
-    *paths: str,
+    *paths: Annotated[str, Parameter(name="[PATH...]", show_default=False)],
     dry_run: Annotated[bool, Switch] = False,
     merge: Annotated[bool, Switch] = False,
     later: Annotated[bool, Switch] = False,

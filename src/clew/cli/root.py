@@ -15,6 +15,8 @@ app = App(
     name="clew",
     version=VERSION,
     group_parameters=Group("Options", sort_key=10),
+    # How "not given" is written says nothing to a reader.
+    default_parameter=Parameter(show_default=lambda value: None if value in (None, "", ()) else str(value)),
     help_format="markdown",
     help="""Run agents that do real things, and never lose the thread.
 

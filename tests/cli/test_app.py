@@ -35,6 +35,14 @@ def test_every_command_explains_itself(typed: Typed, command: str) -> None:
     )
 
 
+@pytest.mark.parametrize("words", [("settle",), ("restore",), ("certify",), ("session", "export")])
+def test_the_help_shows_no_empty_default(typed: Typed, words: tuple[str, ...]) -> None:
+    """How "not given" is written in Python says nothing to whoever reads it."""
+    told = " ".join(typed(*words, "--help").out.replace("│", " ").split())
+
+    assert (True, []) == ("[default: " in told, [each for each in ('""', "()", "None") if f"[default: {each}]" in told])
+
+
 def test_the_commands_are_these() -> None:
     """A new one must be documented and tested."""
     named = [name for name in app if not name.startswith("-")]

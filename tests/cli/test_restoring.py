@@ -196,7 +196,7 @@ def test_the_list_of_effects_names_the_checkpoint(keeper: Keeper, typed: Typed) 
     keeper.end()
     shown, found = typed("show", RUN, "--effects"), typed("show", RUN, "--effects", "--json")
 
-    assert (True, "k1") == ("files k1" in shown.out, found.json[0]["checkpointId"])
+    assert (True, "k1") == ("checkpoint k1" in shown.out, found.json[0]["checkpointId"])
 
 
 def test_a_run_says_that_a_restore_was_cut_off(keeper: Keeper, typed: Typed) -> None:

@@ -137,6 +137,23 @@ def test_a_session_of_another_version_ends_with_four(talked: Shell) -> None:
     assert (4, "session_unsupported", 9) == (done.code, done.error["code"], done.error["facts"]["version"])
 
 
+@pytest.mark.parametrize("name", ["talk.jsonl.v3.backup", "talk.txt"])
+def test_a_name_with_an_ending_is_a_file(talked: Shell, name: str) -> None:
+    """No id has one; a backup lies beside its session under such a name."""
+    (talked.folder / name).write_bytes(TALK)
+
+    assert 0 == talked("session", "verify", name).code
+
+
+def test_a_file_that_is_no_session_is_called_none(talked: Shell) -> None:
+    """A journal has a version 1 too, and is no session of version 1."""
+    (talked.folder / "run.jsonl").write_bytes(b'{"version":1,"runId":"r","sequence":1}\n')
+
+    done = talked("session", "verify", "run.jsonl")
+
+    assert (4, True) == (done.code, "does not begin with the header of a session [session_unsupported]" in done.err)
+
+
 def test_messages_are_exported_as_lines_of_json(talked: Shell) -> None:
     """For whoever sends them to a model."""
     lines = talked("session", "export", "talk", "--for-model").out.splitlines()

@@ -6,7 +6,7 @@ import pytest
 
 from clew.core import approvals, events
 from clew.core.approvals import Approve, Reject, approval_row, pause_reason, standing, standing_of
-from clew.core.capability import resolve
+from clew.core.capability import resolve, with_checkpoint
 from clew.core.compose import Move
 from clew.core.effect import Walk
 from clew.core.events import Event
@@ -109,12 +109,14 @@ def test_a_question_says_why_until_when_and_what_lapsed() -> None:
     ("capability", "risk", "reversible", "declared"),
     [
         (resolve("t", "none"), "low", True, True),
-        (resolve("t", "workspace"), "low", False, True),
+        (with_checkpoint(resolve("t", "workspace"), kept=False), "low", False, True),
+        (with_checkpoint(resolve("t", "workspace"), kept=True), "low", True, True),
+        (with_checkpoint(resolve("t", "process"), kept=True), "high", False, True),
         (resolve("t", "external"), "high", False, True),
         (resolve("t"), "high", False, False),
         (resolve("t", "magic"), "high", False, False),
     ],
-    ids=["none", "workspace", "external", "undeclared", "unknown"],
+    ids=["none", "workspace", "files kept", "command", "external", "undeclared", "unknown"],
 )
 def test_a_question_says_what_the_start_may_do(capability: Any, risk: str, reversible: bool, declared: bool) -> None:
     """Whoever is asked judges by it: nothing is made to look smaller than it is."""

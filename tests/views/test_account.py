@@ -72,6 +72,13 @@ def test_where_a_loop_stands_is_one_line(told: dict[str, Any], line: str) -> Non
     assert f"  loop     {line}" == page(snapshot(loop=told))[3]
 
 
+def test_checkpoints_are_named_with_the_command_that_shows_them() -> None:
+    """Nobody takes back what nobody knows of."""
+    told = snapshot(runId="k3f", checkpoints=[{"checkpointId": "k1"}, {"checkpointId": "k2"}])
+
+    assert "  files    2 checkpoints: clew diff k3f" == page(told)[6]
+
+
 def test_what_nobody_measured_is_not_zero() -> None:
     """A run that cost money must not look free."""
     metrics = {"toolCalls": 0, "turns": 2, "tokens": None, "durationMs": 0, "unmeasuredTurns": 2, "toolFailures": 1}

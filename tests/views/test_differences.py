@@ -184,9 +184,9 @@ def test_a_checkpoint_is_told_with_each_of_its_paths() -> None:
         "nothing → folder of mode 0755",
         "",
         "not covered:",
-        "  big.bin: too_large",
+        "  big.bin: too large",
         "  .gitignore: *.o: ignored: 2 paths",
-        "  3 paths: unreadable",
+        "  3 paths: not readable",
     ] == list(difference_lines(checkpoint, paths, content, WHEN))
 
 
@@ -274,6 +274,7 @@ def test_a_restore_says_of_each_path_what_became_of_it() -> None:
     [
         ({}, "k1: 1 restored, 1 conflict"),
         ({"dryRun": True}, "k1: it would be: 1 restored, 1 conflict"),
+        ({"paths": REPORT["paths"][1:] * 2}, "k1: 2 conflicts"),
         ({"paths": []}, "k1: nothing to do"),
     ],
 )

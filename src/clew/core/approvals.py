@@ -78,12 +78,13 @@ def risk_of(capability: Capability) -> str:
 
 
 def effect_of(capability: Capability, paths: Sequence[str], urls: Sequence[str]) -> Event:
-    """What a start may do, for whoever is asked; reversible is only what changes nothing."""
+    """What a start may do, for whoever is asked; reversible: it changes nothing, or only files that are kept before."""
     return {
         "operations": [capability.effect],
         "paths": list(paths),
         "urls": list(urls),
-        "reversible": capability.effect == "none",
+        "reversible": capability.effect == "none"
+        or (capability.effect, capability.checkpoint) == ("workspace", "required"),
         "declared": capability.source in ("builtin", "registered"),
     }
 

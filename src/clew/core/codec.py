@@ -75,6 +75,8 @@ def strict_json_slow(line: bytes) -> Any:
         return _decode_slowly(line.decode("utf-8", "strict"))
     except RecursionError:
         raise BadLine("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise BadLine(f"it is not strict JSON: {error.msg} at its character {error.pos + 1}") from None
     except ValueError as error:
         raise BadLine(f"it is not strict JSON: {error}") from None
 

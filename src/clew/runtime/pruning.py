@@ -36,7 +36,7 @@ class Asked(msgspec.Struct, frozen=True):
         days_told = days is None or (type(days) in (int, float) and 0 <= days < 1_000_000)
         if not days_told or not (quota is None or (type(quota) is int and quota >= 0)):
             raise UsageError(
-                f"nothing can be kept for {days!r} days or within {quota!r} bytes",
+                f"{quota!r} is no number of bytes" if days_told else f"{days!r} is no number of days",
                 code="invalid_retention",
                 next="Give a number of days, and a whole number of bytes, neither below 0; or leave them out.",
             )

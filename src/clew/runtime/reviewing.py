@@ -116,7 +116,7 @@ def _nothing(state: RunState, why: str) -> Refused:
     return Refused(
         f"run {state.run_id!r}: {why}",
         code="nothing_to_settle",
-        next=f"See its effects with `clew show {state.run_id} --effects`.",
+        next=f"See its effects with `clew show {state.run_id} --effects`; what is settled goes on with `clew resume`.",
         run=state.run_id,
     )
 

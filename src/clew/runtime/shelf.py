@@ -170,7 +170,7 @@ class Shelf(Desk):
 
     def is_path(self, session: str) -> bool:
         """Is a file meant, and no session of this home? No id has a separator or an ending."""
-        return "/" in session or "\\" in session or session.endswith(".jsonl")
+        return any(letter in session for letter in "/\\.")
 
     def _source(self, session: str) -> tuple[Loose | InStore, str | None]:
         """What is read, and the id that its header must have."""

@@ -93,7 +93,7 @@ def _open_leg(state: RunState, unlock: Unlock) -> Leg:
         raise Refused(
             f"run {state.run_id!r} has no open leg",
             code="nothing_to_unlock",
-            next=f"Go on with `clew resume {state.run_id}`.",
+            next=f"Nothing holds it: look at it with `clew show {state.run_id}`, which names the next step.",
             run=state.run_id,
         )
     if leg.nonce != unlock.nonce:

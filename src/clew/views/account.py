@@ -31,6 +31,7 @@ def account_lines(snapshot: Facts, start: Facts, effects: Iterable[Facts], place
         *([("loop", _loop(snapshot["loop"]))] if snapshot.get("loop") else []),
         *(("leg" if not number else "", _leg(leg, when)) for number, leg in enumerate(snapshot["legs"])),
         *(("effects" if not number else "", text) for number, text in enumerate(_effects(effects))),
+        *([("files", _checkpoints(snapshot))] if snapshot.get("checkpoints") else []),
         *(("told" if not number else "", text) for number, text in enumerate(_extensions(snapshot))),
         *(
             ("approval" if not number else "", text)
@@ -84,6 +85,11 @@ def _effects(effects: Iterable[Facts]) -> list[str]:
     for effect in effects:
         counted[_sort(effect)] = counted.get(_sort(effect), 0) + 1
     return [", ".join(f"{count} {word}" for word, count in counted.items())] if counted else ["none"]
+
+
+def _checkpoints(snapshot: Facts) -> str:
+    """That there are some, and how to look at them: nobody restores what nobody knows of."""
+    return f"{count_text(len(snapshot['checkpoints']), 'checkpoint')}: clew diff {snapshot.get('runId')}"
 
 
 def _extensions(snapshot: Facts) -> list[str]:

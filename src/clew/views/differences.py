@@ -22,6 +22,15 @@ _STANDING: Final = {
     "changed": "somebody changed it since",
     "unknown": "nobody recorded how the call left it",
 }
+_NOT_COVERED: Final = {
+    "ignored": "ignored",
+    "too_large": "too large",
+    "over_limit": "beyond the limit of all files together",
+    "unreadable": "not readable",
+    "changing": "it changed while it was read",
+    "no_file": "a pipe, a socket or a device",
+    "kept_out": "never looked at",
+}
 
 
 def difference_lines(taken: Checkpoint, paths: Sequence[PathDiff], content: Content, when: When) -> Iterator[str]:
@@ -58,7 +67,8 @@ def difference_json(taken: Checkpoint, paths: Iterable[PathDiff], content: Conte
 def _missing(told: Mapping[str, Any]) -> str:
     name = told.get("path") or told.get("pattern")
     count = count_text(told["count"], "path") if "count" in told else ""
-    return one_line(": ".join(part for part in (name or count, told["why"], count if name else "") if part), 300)
+    why = _NOT_COVERED.get(told["why"], told["why"])
+    return one_line(": ".join(part for part in (name or count, why, count if name else "") if part), 300)
 
 
 def _text_json(each: PathDiff, content: Content) -> dict[str, Any]:
@@ -192,9 +202,13 @@ def _why(each: Mapping[str, Any]) -> str:
 def restored_summary(report: Mapping[str, Any]) -> str:
     """How many of each outcome: `k3: 2 restored, 1 conflict`."""
     outcomes = [each["outcome"] for each in report["paths"]]
-    counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))
+    counts = ", ".join(_counted(outcomes.count(outcome), outcome) for outcome in dict.fromkeys(outcomes))
     would = "it would be: " if report["dryRun"] else ""
     return f"{report['checkpointId']}: {would}{counts or 'nothing to do'}"
+
+
+def _counted(count: int, outcome: str) -> str:
+    return count_text(count, outcome) if outcome == "conflict" else f"{count} {outcome}"
 
 
 def cut_off_lines(run: str, begun: Begun | None) -> list[str]:

@@ -76,7 +76,7 @@ def effects_table(effects: Iterable[Effect], when: When) -> list[str]:
 def _names(effect: Effect) -> str:
     """By which names the other side may know an effect; empty for one that never started."""
     key = effect["idempotencyKey"]
-    files = f"  files {effect['checkpointId']}" if "checkpointId" in effect else ""
+    files = f"  checkpoint {effect['checkpointId']}" if "checkpointId" in effect else ""
     return f"key {key}  as a UUID {call_uuid(key)}{files}" if effect["attempt"] else ""
 
 

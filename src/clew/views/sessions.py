@@ -56,7 +56,7 @@ def page_lines(view: View, judgement: Judgement) -> Iterator[str]:
     yield one_line(view.title or "(no title)")
     tools = "not set" if view.tools is None else ", ".join(view.tools) or "none"
     said = count_text(view.totals.messages, "message")
-    yield f"  {said}, model {view.model or 'not set'}, level {view.level}, tools {tools}"
+    yield f"  {said}, model {view.model or 'not set'}, thinking {view.level}, tools {tools}"
     for each in view.messages:
         yield f"{each.role:18} {one_line(_text(each.content), 300)}"
     for name, text in sorted(view.labels.items()):

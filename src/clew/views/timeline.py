@@ -195,7 +195,7 @@ def _checkpoint(record: Record) -> tuple[str, list[str]]:
     said = record.payload
     name, after, paths = said.get("checkpointId"), said.get("after"), said.get("paths")
     if isinstance(after, list):
-        return f"checkpoint {name}: how {_paths(after)} was left", []
+        return f"checkpoint {name}: how {_paths(after)} {'were' if len(after) > 1 else 'was'} left", []
     if isinstance(paths, list):
         return f"checkpoint {name}: how {_paths(paths)} stood before", []
     whole = said.get("manifest")
@@ -246,9 +246,13 @@ def _receipt(event: Event) -> list[str]:
     return [f"{said}{counted}{kept.get(str(event.get('persistence', '')), '')}"]
 
 
+_REPLAY: Final = {"safe": "may be repeated", "idempotent": "idempotent", "unknown": "not repeatable"}
+
+
 def _capability(event: Event) -> list[str]:
     found = event.get("capability")
-    return [f"declared as effect {_member(found, 'effect')}, replay {_member(found, 'replay')}"]
+    replay = _member(found, "replay")
+    return [f"declared as effect {_member(found, 'effect')}, {_REPLAY.get(replay, f'replay {replay}')}"]
 
 
 def _answer(event: Event) -> list[str]:

@@ -53,7 +53,7 @@ def _format(value: dict[str, Any]) -> Format:
             return _BY_VERSION[version]
         raise _unsupported("a session", version)
     if value.get("kind") != "header":
-        raise _unsupported("no header of a session", version)
+        raise _unsupported("", version)
     if "v" in value:
         version = value["v"]
         if type(version) is int and version == 4 and value.get("storageVersion", 1) == 1:
@@ -73,8 +73,9 @@ def _header(value: dict[str, Any], format: Format, marked: bool) -> Header:
 def _unsupported(what: str, version: object) -> Refused:
     plain = version if version is None or type(version) in (int, float, str) else type(version).__name__
     found = what if version is None else f"{what} of version {shown(version)}"
+    known = f"the file begins with {found}, which is not among those that can be read"
     return Refused(
-        f"the file begins with {found}, which is not among those that can be read",
+        known if what else "the file does not begin with the header of a session",
         code="session_unsupported",
         next="Nothing was touched. Sessions of versions 1 to 4 can be read; a newer clew may know this one.",
         version=plain if type(plain) is not str else plain[:80],

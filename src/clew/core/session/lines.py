@@ -76,6 +76,8 @@ def _exact_slow(line: bytes) -> Any:
         raise BadLine("it is nested too deeply", reason="not_json") from None
     except BadLine:
         raise
+    except json.JSONDecodeError as error:
+        raise _not_json(line, text, f"{error.msg} at its character {error.pos + 1}") from None
     except ValueError as error:
         raise _not_json(line, text, str(error)) from None
 

@@ -282,3 +282,51 @@ def test_the_example_of_the_page_on_keys_prints_what_it_says(tmp_path: Path) -> 
 
     assert ("", 0) == (done.stderr, done.returncode)
     assert expected == done.stdout
+
+
+@pytest.mark.parametrize(("page", "number"), [("checkpoints", 0), ("sessions", 0)])
+def test_what_a_page_says_is_printed_is_printed(tmp_path: Path, page: str, number: int) -> None:
+    """A reader compares it with their own screen, so it must be what the lines above it print."""
+    text, shown = (ROOT / "docs" / f"{page}.md").read_text("utf-8"), blocks(f"docs/{page}.md")[number]
+    (tmp_path / "page.py").write_text(shown, "utf-8")
+
+    done = run_here(tmp_path, "page.py")
+
+    assert ("", text.partition(shown)[2].split("```\n")[2]) == (done.stderr, done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("page", "number", "printed"),
+    [("limits", 0, "1020 True\n"), ("sessions", 1, "['compactionSummary', 'user'] 6\n")],
+)
+def test_the_lines_of_a_page_run(tmp_path: Path, page: str, number: int, printed: str) -> None:
+    """Whatever a reader can copy whole must run whole."""
+    (tmp_path / "page.py").write_text(blocks(f"docs/{page}.md")[number], "utf-8")
+
+    done = run_here(tmp_path, "page.py")
+
+    assert ("", printed) == (done.stderr, done.stdout)
+
+
+def test_the_report_on_the_page_on_artifacts_is_read_back(tmp_path: Path) -> None:
+    """Kept by one name, read by the same, as the page says below the lines that are copied."""
+    read = "home = clew.Home()\nhome.run_sync(report, 'go', run_id='r')\nprint(home.artifact('r', 'totals.csv').read())"
+    (tmp_path / "report.py").write_text(f"{blocks('docs/artifacts.md')[0]}\n\n{read}\n", "utf-8")
+
+    done = run_here(tmp_path, "report.py")
+
+    assert ("", "b'order,cents\\n1042,4200\\n'\n") == (done.stderr, done.stdout)
+
+
+def test_every_page_is_led_to_from_the_readme() -> None:
+    """A page that nothing leads to is read by nobody; a link that leads nowhere ends the reading."""
+    todo, seen = [ROOT / "README.md"], set[Path]()
+    while todo:
+        page = todo.pop()
+        links = re.findall(r"\]\(([^):#]+\.md)[^)]*\)", page.read_text("utf-8"))
+        found = {(page.parent / link).resolve() for link in links} - seen
+        seen |= found
+        todo += [each for each in found if each.exists()]
+
+    pages = {path.resolve() for folder in ("docs", "examples") for path in (ROOT / folder).rglob("*.md")}
+    assert (set(), []) == (pages - seen, [page for page in seen if not page.exists()])

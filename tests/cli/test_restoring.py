@@ -67,7 +67,7 @@ def test_a_restore_says_of_each_path_what_became_of_it(keeper: Keeper, typed: Ty
     done = typed("restore", RUN, name, "--by", "ann")
 
     assert (4, "restored  a\nconflict  b  (somebody changed it since)\n") == (done.code, done.out)
-    assert f"{name}: 1 restored, 1 conflict" in done.err
+    assert f"{name}: 1 restored, 1 conflict\nnext: clew diff {RUN} {name}  shows" in done.err
     assert (b"one\ntwo\n", b"mine") == ((keeper.folder / "a").read_bytes(), (keeper.folder / "b").read_bytes())
 
 

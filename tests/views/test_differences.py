@@ -16,6 +16,7 @@ from clew.views.differences import (
     path_lines,
     restore_told,
     restored_lines,
+    restored_next,
     restored_summary,
     standing_text,
 )
@@ -254,7 +255,8 @@ def test_each_change_has_a_word(old: PathState, new: PathState, renamed: str, wo
     assert word == path["change"]
 
 
-REPORT = {
+REPORT: dict[str, Any] = {
+    "runId": "r",
     "checkpointId": "k1",
     "dryRun": False,
     "paths": [
@@ -281,6 +283,14 @@ def test_a_restore_says_of_each_path_what_became_of_it() -> None:
 def test_a_restore_is_summed_up(members: dict[str, Any], text: str) -> None:
     """A long list ends with what matters."""
     assert text == restored_summary(REPORT | members)
+
+
+@pytest.mark.parametrize(("left", "shown"), [(2, 1), (1, 0)])
+def test_what_was_left_alone_is_not_a_dead_end(left: int, shown: int) -> None:
+    """Whoever reads `conflict` by night needs the next command, and only then."""
+    told = restored_next(REPORT | {"paths": REPORT["paths"][:left]})
+
+    assert ["next: clew diff r k1"] * shown == [line.partition("  ")[0] for line in told]
 
 
 @pytest.mark.parametrize(("through", "words"), [("", "clew restore r k1"), ("k3", "clew restore r k1 --later")])

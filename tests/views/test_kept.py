@@ -60,8 +60,8 @@ def test_a_prune_tells_what_went_and_what_stayed_and_why() -> None:
 
     assert [
         "freed 2.0 KiB",
-        "  went  1 file, 2.0 KiB: the oldest contents, beyond the quota",
-        "  stays  2 files, 5 bytes: their runs ended a short while ago",
+        "  went  1 content, 2.0 KiB: the oldest contents, beyond the quota",
+        "  stays  2 contents, 5 bytes: their runs ended a short while ago",
         "  blobs  4.0 KiB before, 2.0 KiB after",
     ] == told
 

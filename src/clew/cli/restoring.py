@@ -7,7 +7,13 @@ from typing import Any, Final
 from clew.cli.desk import Desk, login
 from clew.errors import Refused, Storage
 from clew.runtime.home import Home
-from clew.views.differences import difference_json, difference_lines, restored_lines, restored_summary
+from clew.views.differences import (
+    difference_json,
+    difference_lines,
+    restored_lines,
+    restored_next,
+    restored_summary,
+)
 
 MOST_LINES: Final = 80
 _LEFT_ALONE: Final = ("conflict", "unknown")
@@ -74,7 +80,8 @@ def restore(desk: Desk, run: str, wanted: Wanted, *, by: str | None, reason: str
         desk.screen.answer_json(report)
     else:
         desk.screen.answer_lines(restored_lines(report))
-        desk.screen.tell(restored_summary(report))
+        for line in (restored_summary(report), *restored_next(report)):
+            desk.screen.tell(line)
     return exit_code(report)
 
 

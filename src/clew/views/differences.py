@@ -207,6 +207,14 @@ def restored_summary(report: Mapping[str, Any]) -> str:
     return f"{report['checkpointId']}: {would}{counts or 'nothing to do'}"
 
 
+def restored_next(report: Mapping[str, Any]) -> list[str]:
+    """What can be done about paths that were left alone; nothing when none was."""
+    if all(each["outcome"] not in ("conflict", "unknown") for each in report["paths"]):
+        return []
+    look = f"clew diff {report['runId']} {report['checkpointId']}  shows how they stand"
+    return [f"next: {look}; --merge leaves your lines, --later takes back later calls as well"]
+
+
 def _counted(count: int, outcome: str) -> str:
     return count_text(count, outcome) if outcome == "conflict" else f"{count} {outcome}"
 

@@ -65,4 +65,5 @@ def _by_reason(deed: str, counts: Mapping[str, Mapping[str, int]], words: Mappin
     for why in words:
         if why in counts:
             count, size = counts[why]["count"], counts[why]["bytes"]
-            yield f"  {deed}  {count_text(count, 'file')}, {size_text(size)}: {words[why]}"
+            what = "file" if why in ("temp", "torn") else "content"
+            yield f"  {deed}  {count_text(count, what)}, {size_text(size)}: {words[why]}"

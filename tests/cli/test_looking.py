@@ -142,14 +142,17 @@ def test_a_log_is_followed_until_nobody_writes_any_more(shell: Shell) -> None:
     assert "finished: succeeded" in done.out
 
 
-def test_an_empty_home_is_said_to_be_empty(home: clew.Home, typed: Typed, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("ls",), ("verify",), ("session", "ls"), ("session", "verify")])
+def test_an_empty_home_is_said_to_be_empty(
+    home: clew.Home, typed: Typed, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     """An empty answer is an answer; the words go beside it."""
     (tmp_path / "empty" / "runs").mkdir(parents=True)
 
-    done, told = typed("ls", "--home", "empty"), typed("ls", "--home", "empty", "--json")
+    done, told = typed(*words, "--home", "empty"), typed(*words, "--home", "empty", "--json")
 
     assert (0, "", []) == (done.code, done.out, told.json)
-    assert "no runs yet" in done.err
+    assert f"no {'session' if 'session' in words else 'run'}s yet" in done.err
 
 
 @pytest.mark.parametrize(

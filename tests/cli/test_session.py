@@ -152,6 +152,7 @@ def test_a_file_that_is_no_session_is_called_none(talked: Shell) -> None:
     done = talked("session", "verify", "run.jsonl")
 
     assert (4, True) == (done.code, "does not begin with the header of a session [session_unsupported]" in done.err)
+    assert "next: Nothing was touched. Transcripts of other programs" in done.err
 
 
 def test_messages_are_exported_as_lines_of_json(talked: Shell) -> None:

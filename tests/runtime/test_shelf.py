@@ -154,6 +154,8 @@ def test_a_home_in_memory_has_sessions_too() -> None:
 
 
 def test_the_last_of_none_is_unknown() -> None:
-    """There is no such session."""
-    with pytest.raises(UsageError):
+    """There is no such session, which is no fault of how it was typed."""
+    with pytest.raises(NotFound) as caught:
         Home.memory(clock=SetClock()).find_session("@last")
+
+    assert ("unknown_session", "there is no session here yet") == (caught.value.code, caught.value.message)

@@ -67,6 +67,8 @@ def verify(desk: Desk, session: str | None) -> int:
             verdicts.append(verdict_json(session_id, examined))
             if not desk.options.json:
                 desk.screen.answer_lines(_verdict_lines(session_id, examined))
+    if not verdicts:
+        desk.screen.tell("no sessions yet: nothing to verify")
     if desk.options.json:
         desk.screen.answer_json(verdicts)
     return EXIT_CORRUPT if EXIT_CORRUPT in codes else max(codes)

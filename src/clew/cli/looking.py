@@ -120,6 +120,8 @@ def verify(desk: Desk, run: str | None, *, deep: bool = False, against: str | No
         return _exit_of(found)
     judged = [_verdict(home, run_id, known, deep=deep) for run_id in sorted({*home.reader.store.ids(), *(known or ())})]
     verdicts, exits = [verdict for verdict, _ in judged], [code for _, code in judged]
+    if not judged:
+        desk.screen.tell("no runs yet: nothing to verify")
     if desk.options.json:
         desk.screen.answer_json(verdicts)
     else:

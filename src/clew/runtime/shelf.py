@@ -116,7 +116,13 @@ class Shelf(Desk):
             NotFound: `unknown_session`. UsageError: `ambiguous_run_id`, `invalid_session_id`.
         """
         ids = list(self.session_store.ids())
-        if part == _LAST and ids:
+        if part == _LAST and not ids:
+            raise NotFound(
+                "there is no session here yet",
+                code="unknown_session",
+                next="Begin one with `clew run FILE:AGENT INPUT --session ID`.",
+            )
+        if part == _LAST:
             return max(ids, key=lambda each: (_begun(self.session_store, each), each))
         if part not in ids:
             check_id(part, "session")

@@ -97,7 +97,9 @@ def test_line_and_byte_of_damage_are_exact() -> None:
 
 def test_another_session_under_this_name_is_refused() -> None:
     """A file that was copied over another must not be taken for it."""
-    assert "another_session" == refused(session(), expect="other").facts["reason"]
+    error = refused(session(), expect="other")
+
+    assert ("another_session", True) == (error.facts["reason"], "call the file by it" in error.next)
     assert "s1" == read_session(session(), expect="s1").id
 
 

@@ -77,7 +77,9 @@ def _unsupported(what: str, version: object) -> Refused:
     return Refused(
         known if what else "the file does not begin with the header of a session",
         code="session_unsupported",
-        next="Nothing was touched. Sessions of versions 1 to 4 can be read; a newer clew may know this one.",
+        next="Nothing was touched. Sessions of versions 1 to 4 can be read; a newer clew may know this one."
+        if what
+        else "Nothing was touched. Transcripts of other programs are read by `clew session verify` alone.",
         version=plain if type(plain) is not str else plain[:80],
     )
 

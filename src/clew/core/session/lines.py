@@ -213,10 +213,13 @@ class Lines:
 def damaged(error: BadLine, line: int, byte: int, *, session_id: str | None = None) -> Corrupt:
     """The refusal of a file with such a line."""
     name = "the session" if session_id is None else f"session {shown(session_id)}"
+    mend = "Restore the file from a copy, or look at what `clew session salvage` would keep."
+    if error.reason == "another_session":
+        mend = "If it is that session under another name, call the file by it: SESSION.jsonl."
     return Corrupt(
         f"{name} is damaged at line {line}, byte {byte}: {error.why}",
         code="session_corrupt",
-        next="Nothing was changed. Restore the file from a copy, or look at what `clew session salvage` would keep.",
+        next=f"Nothing was changed. {mend}",
         session=session_id,
         line=line,
         byte=byte,

@@ -88,6 +88,22 @@ def test_messages_keep_their_entries_and_every_id_its_meaning(data: bytes) -> No
     assert [each.entry_id for each in seen(data).messages] == [each.entry_id for each in out.messages]
 
 
+@pytest.mark.parametrize("kind", ["session_info", "label"])
+def test_an_edit_of_what_leaves_the_tree_hides_no_message(kind: str) -> None:
+    """It hid nothing before: led to what stands above its target, it would hide a message that everybody sees."""
+    more = {"session_info": {"name": "n"}, "label": {"targetId": "e1", "label": "l"}}[kind]
+    placed = {"timestamp": "2026-01-01T00:00:00.000Z"}
+    lines = [
+        {"type": "session", "version": 3, "id": "s1", "cwd": "/w", **placed},
+        {"type": "message", "id": "e1", "parentId": None, "message": {"role": "user", "content": "hi"}, **placed},
+        {"type": kind, "id": "e2", "parentId": "e1", **more, **placed},
+        {"type": "context_edit", "id": "e3", "parentId": "e2", "targetId": "e2", "replacement": None, **placed},
+    ]
+    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+    assert ["e1"] == [each.entry_id for each in seen(migrated(data)).messages]
+
+
 @given(trees() | logs())
 @settings(max_examples=40, deadline=None)
 def test_the_same_source_gives_the_same_bytes(data: bytes) -> None:

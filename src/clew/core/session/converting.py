@@ -238,13 +238,9 @@ class Conversion:
         return own["message"]
 
     def _edit(self, node: int, own: Raw, entry: Any, parent: str | None, at_ms: int) -> Iterator[bytes]:
-        data = {**own, "targetId": dump(self._target(entry["targetId"]))}
-        parts = {"customType": dump(CLEW + "context_edit"), "data": spliced(data)}
+        # Its target keeps its name also where it left the tree: what stands above it is another message.
+        parts = {"customType": dump(CLEW + "context_edit"), "data": spliced(own)}
         yield self._entry("custom", self._state.ids.at(node), parts, parent, at_ms)
-
-    def _target(self, name: str) -> str:
-        """Where a reference leads now; one to an entry that left from above the root keeps its name."""
-        return self._standings.name(name) or name
 
     def _branch_summary(self, node: int, own: Raw, entry: Any, parent: str | None, at_ms: int) -> Iterator[bytes]:
         name = self._state.ids.at(node)

@@ -8,8 +8,8 @@ import pytest
 
 from clew.core.session.transcripts import Transcript
 from clew.errors import Corrupt, NotFound, Refused, UsageError
+from clew.runtime.examined import Examined
 from clew.runtime.home import Home
-from clew.runtime.shelf import Examined
 from clew.testing.clock import SetClock
 from tests.runtime.test_migrating import TALK
 

@@ -7,7 +7,7 @@ import msgspec
 from clew.cli.desk import Desk
 from clew.core.session.transcripts import Transcript
 from clew.errors import ClewError, Corrupt
-from clew.runtime.shelf import Examined
+from clew.runtime.examined import Examined
 from clew.views.sessions import (
     found_lines,
     page_json,

@@ -88,6 +88,24 @@ class Survey(msgspec.Struct, frozen=True, rename="camel"):
     sizes: dict[str, tuple[int, int]] = {}
 
 
+class Talks(msgspec.Struct, frozen=True, rename="camel"):
+    """What is known of the sessions of a home, each read to its end.
+
+    Attributes:
+        sessions: How many there are.
+        orphan_calls: Calls without a result in all of them: whether they took effect is unknown.
+        orphaned: The sessions that have such calls: members `session`, `calls`, and of the first `tool` and `line`.
+        unreadable: Members `session` (empty when they cannot be listed), `code`, `message`, `exit`; `worst_exit` is the
+            highest of all.
+    """
+
+    sessions: int = 0
+    orphan_calls: int = 0
+    orphaned: Some = Some()
+    unreadable: Some = Some()
+    worst_exit: int = 0
+
+
 class Checkup(msgspec.Struct, frozen=True, rename="camel"):
     """Everything that a doctor goes by: the folder, the machine, the runs, one agent's tools.
 
@@ -110,6 +128,7 @@ class Checkup(msgspec.Struct, frozen=True, rename="camel"):
         unnamed: Kept pieces that no record names: `run`, `name`.
         waiting: Commands to runs that nobody runs: `run`, `id`, `type`.
         undeclared: Tools that say nothing of their effect: `tool`, `run` (empty for those of the agent).
+        talks: The sessions.
     """
 
     survey: Survey
@@ -131,3 +150,4 @@ class Checkup(msgspec.Struct, frozen=True, rename="camel"):
     unnamed: Some = Some()
     waiting: Some = Some()
     undeclared: Some = Some()
+    talks: Talks = Talks()

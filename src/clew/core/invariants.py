@@ -61,8 +61,8 @@ class Checker:
     """
 
     __slots__ = (
-        "_broken", "_checkpoints", "_conduct", "_last", "_next", "_operation", "_operations", "_run_id", "_session",
-        "_slip", "_status",
+        "_broken", "_checkpoints", "_conduct", "_last", "_legs", "_next", "_operation", "_operations", "_run_id",
+        "_session", "_slip", "_status",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +72,7 @@ class Checker:
         self._session = session
         self._checkpoints: list[tuple[int, int, Any]] = [(0, 0, checkpoint) for checkpoint in checkpoints]
         self._conduct: Conduct | TheirConduct | None = None
+        self._legs: list[tuple[int, int, Any, Any]] = []
         self._run_id = ""
         self._last: Record | None = None
         self._next = 1
@@ -89,6 +90,12 @@ class Checker:
     def count(self) -> int:
         """How many there are, those included that were not kept."""
         return self._slip.count
+
+    @property
+    def session_id(self) -> str | None:
+        """The session that the first leg names; None when it names none."""
+        named = self._legs[0][2] if self._legs else None
+        return named if type(named) is str else None
 
     def see(self, record: Record) -> None:
         """Judge one record and take it in."""
@@ -116,12 +123,17 @@ class Checker:
         else:
             self._other(kind, payload, conduct)
 
-    def end(self) -> None:
-        """There are no more records; what only the whole can show is judged now."""
+    def end(self, session: SessionFacts | None = None) -> None:
+        """There are no more records; what only the whole can show is judged now.
+
+        `session`: what is known of the run's session now, for who can look at it only when the records are read: a
+        session goes on while they are.
+        """
         conduct = self._conduct
         if conduct is None:
             return
         conduct.end(self._status)
+        self._associate(session or self._session)
         keys = list(conduct.keys()) if self._checkpoints else []
         known = {call for call, _ in keys}, {key for _, key in keys}
         for line, sequence, checkpoint in self._checkpoints:
@@ -168,7 +180,8 @@ class Checker:
         if kind == "operation":
             self._move(payload, conduct)
         elif kind in ("start", "resume"):
-            self._associate(payload)
+            leg = (payload.get("sessionId"), payload.get("sessionSeqStart"))
+            self._legs.append((self._slip.line, self._slip.sequence, *leg))
             waived = payload.get("integrityWaived")
             if type(waived) is dict and waived.get("accepted") == "loss":
                 conduct.doubt()
@@ -219,16 +232,18 @@ class Checker:
         elif not self._broken and payload.get("operation") != self._operation.snapshot():
             self._slip.note("I-11", f"a {kind} that tells another operation than its records")
 
-    def _associate(self, payload: dict[str, Any]) -> None:
+    def _associate(self, session: SessionFacts | None) -> None:
         """I-5: the session that a leg names is the one it belongs to, and has come as far as it says."""
-        session = self._session
         if session is None:
             return
-        named, start = payload.get("sessionId"), payload.get("sessionSeqStart")
-        if named is not None and named != session.session_id:
-            self._slip.note("I-5", f"the run belongs to another session than {session.session_id!r}", str(named))
-        elif type(start) is int and start > session.last_sequence:
-            self._slip.note("I-5", f"it begins at entry {start}; the last is {session.last_sequence}", str(named))
+        for line, sequence, named, start in self._legs:
+            if named is not None and named != session.session_id:
+                why = f"the run belongs to another session than {session.session_id!r}"
+            elif type(start) is int and start > session.last_sequence:
+                why = f"it begins at entry {start}; the last is {session.last_sequence}"
+            else:
+                continue
+            self._slip.note_at(line, sequence, "I-5", why, str(named))
 
     # Checkpoints.
 

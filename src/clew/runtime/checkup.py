@@ -12,6 +12,7 @@ from clew.core.records import Head
 from clew.core.state import RunState
 from clew.errors import ClewError
 from clew.runtime.ending import row
+from clew.runtime.examined import look_over
 from clew.runtime.listed import row_of
 from clew.runtime.reader import Reader
 from clew.runtime.recovery import VERSION
@@ -58,6 +59,7 @@ def check_up(reader: Reader, survey: Callable[[], Survey], agent: Agent | None =
         unnamed=Some.of(_unnamed(reader, folder)),
         waiting=Some.of(each for each in folder.commands if each["run"] not in rounds.alive),
         undeclared=Some.of([{"tool": tool, "run": run_id} for tool, run_id in _undeclared(rounds, agent).items()]),
+        talks=look_over(reader.sessions),
     )
 
 

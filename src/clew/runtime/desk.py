@@ -33,7 +33,7 @@ class Desk:
 
     def __init__(self, parts: HomeParts) -> None:
         self._parts = parts
-        self.reader = Reader(parts.store, parts.blobs, parts.clock, parts.upkeep)
+        self.reader = Reader(parts.store, parts.blobs, parts.clock, parts.upkeep, parts.sessions)
 
     def require(self) -> Self:
         """This home, if there is one."""

@@ -22,8 +22,9 @@ from clew.core.state import RunState
 from clew.errors import ClewError, Corrupt, NotFound
 from clew.runtime.clock import Clock
 from clew.runtime.ending import row
+from clew.runtime.examined import facts_and_trouble, facts_at_end
 from clew.runtime.listed import row_of
-from clew.stores.base import BlobStore, Reading, RunStore, Tail, Upkeep
+from clew.stores.base import BlobStore, Reading, RunStore, SessionStore, Tail, Upkeep
 
 _SOUND = ("clean", "being_written")
 # What a list reads of one journal at most: about a tenth of a second for whoever waits.
@@ -47,8 +48,12 @@ class Reader:
         DESIGN §4, promise 11.
     """
 
-    def __init__(self, store: RunStore, blobs: BlobStore, clock: Clock, upkeep: Upkeep | None = None) -> None:
+    def __init__(
+        self, store: RunStore, blobs: BlobStore, clock: Clock, upkeep: Upkeep | None = None,
+        sessions: SessionStore | None = None,
+    ) -> None:  # fmt: skip
         self.store = store
+        self.sessions = sessions
         self.blobs = blobs
         self.clock = clock
         self.upkeep = upkeep
@@ -68,7 +73,8 @@ class Reader:
         """As `see`, with the invariant checker beside the fold; event envelopes are added to `trace`."""
         reading, checker = self.store.read(run_id), Checker(keep=_TOLD_FINDINGS)
         state = fold(_noting(reading, checker, trace), run_id)
-        checker.end()
+        named = checker.session_id if state.own else None
+        checker.end(None if named is None or self.sessions is None else facts_at_end(self.sessions, named))
         return Seen(state, reading.tail, checker)
 
     def find(self, part: str) -> str:
@@ -233,12 +239,19 @@ class Reader:
 
     def _findings(self, run_id: str) -> dict[str, Any]:
         """What the checker says of all that can be read, whether or not the fold can follow."""
-        checker = Checker(keep=_TOLD_FINDINGS)
+        checker, own = Checker(keep=_TOLD_FINDINGS), False
         with suppress(Corrupt):
             for record, _ in self.store.read(run_id):
                 checker.see(record)
-        checker.end()
-        return _told(checker)
+                own = record.chain is not None
+        # It is looked at behind the journal: while that was read it may have gone on, and the run with it.
+        named = checker.session_id if own else None
+        if named is None or self.sessions is None:
+            checker.end()
+            return _told(checker)
+        facts, told = facts_and_trouble(self.sessions, named)
+        checker.end(facts)
+        return _told(checker) | {"session": told}
 
     def _verified(self, run_id: str, known: KnownEnd | None) -> dict[str, Any]:
         reading, uses = self.store.read(run_id), Uses(run_id)

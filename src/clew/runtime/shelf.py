@@ -1,79 +1,28 @@
 """The sessions of a home, as one looks at them: opened, listed, shown, judged, migrated, saved. Runs no agent."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
-
-import msgspec
+from typing import Any
 
 from clew.core.ids import check_id, match_id
 from clew.core.session.dialects import detect
-from clew.core.session.judging import judge
 from clew.core.session.projecting import project
-from clew.core.session.reading import SessionReader
 from clew.core.session.salvaging import Salvage, salvage
-from clew.core.session.state import MAIN, SessionState
+from clew.core.session.state import MAIN
 from clew.core.session.transcripts import Transcript, TranscriptReader, recognise
-from clew.core.session.values import Judgement, Projection, View
-from clew.core.session.viewing import view
+from clew.core.session.values import Projection
 from clew.core.times import parse_ms
 from clew.errors import ClewError, NotFound
 from clew.runtime.desk import Desk
+from clew.runtime.examined import Examined, InStore, Loose, examine
 from clew.runtime.migrating import Migration, migrate_session
 from clew.runtime.session import CoreMindSession, open_session
 from clew.runtime.talking import required
-from clew.runtime.windows import reading
 from clew.stores.base import SessionStore
 
 _FIRST_LINE = 1 << 20
 _READ_WHOLE = 4 << 20
 _LAST = "@last"
-
-
-class Loose(Protocol):
-    """A file that is in no home."""
-
-    place: str
-
-    def read(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes of a range."""
-        ...
-
-    def make(self, data: bytes) -> None:
-        """Make it where nothing is."""
-        ...
-
-
-class InStore:
-    """A session of a store, read by its id."""
-
-    def __init__(self, store: SessionStore, session_id: str) -> None:
-        self.place = store.locate(session_id)
-        self._store = store
-        self._id = session_id
-
-    def read(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes of a range."""
-        return self._store.read(self._id, start, end)
-
-
-class Examined(msgspec.Struct, frozen=True):
-    """A session that was read to its end: where it is, its state, how long it is, the SHA-256 of all its bytes."""
-
-    place: str
-    state: SessionState
-    size_bytes: int
-    sha256: str
-    read: Callable[[int, int], bytes]
-
-    def view(self, lane: str = MAIN) -> View:
-        """What the conversation is now."""
-        return view(self.state, self.read, lane=lane)
-
-    def judgement(self) -> Judgement:
-        """What is to be said of it as a whole."""
-        return judge(self.state)
 
 
 class Shelf(Desk):
@@ -186,16 +135,6 @@ class Shelf(Desk):
         return InStore(self.session_store, session_id), session_id
 
 
-def examine(source: Loose | InStore, expect: str | None) -> Examined:
-    """Read a session to its end, piece by piece. As `SessionReader`."""
-    reader, digest, size = SessionReader(expect=expect), hashlib.sha256(), 0
-    for piece in source.read():
-        digest.update(piece)
-        size += len(piece)
-        reader.feed(piece)
-    return Examined(source.place, reader.finish(), size, digest.hexdigest(), reading(source))
-
-
 def _transcript(source: Loose | InStore) -> Transcript:
     reader = TranscriptReader()
     for piece in source.read():
@@ -232,13 +171,14 @@ def _as_ms(timestamp: Any) -> str:
 
 def _row(store: SessionStore, session_id: str, *, full: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"session": session_id, "format": None, "bytes": store.size_bytes(session_id)}
-    row |= {"entries": None, "title": None, "ending": None, "error": None}
+    row |= {"entries": None, "title": None, "ending": None, "orphanCalls": None, "error": None}
     source = InStore(store, session_id)
     try:
         row["format"] = detect(_first_line(source)).format
         if full or row["bytes"] <= _READ_WHOLE:
-            state = examine(source, session_id).state
-            row |= {"entries": state.entries, "title": state.title, "ending": state.ending}
+            found = examine(source, session_id)
+            state, orphans = found.state, len(found.judgement().orphan_calls)
+            row |= {"entries": state.entries, "title": state.title, "ending": state.ending, "orphanCalls": orphans}
     except ClewError as error:
         row["error"] = error.as_json()["error"]
     return row

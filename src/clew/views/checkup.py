@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from clew.core.checkup import Checkup, Some, Survey, Volume
+from clew.core.checkup import Checkup, Some, Survey, Talks, Volume
 from clew.core.times import parse_ms
 from clew.views.plain import count_text, one_line, size_text
 
@@ -60,7 +60,15 @@ def judge(found: Checkup) -> list[Finding]:
         DESIGN §4 and §10; issue 3, Build 8.
     """
     survey = found.survey
-    parts = (_home(survey), _volume(survey), _folder(survey), _clock(found), _runs(found), _tools(found))
+    parts = (
+        _home(survey),
+        _volume(survey),
+        _folder(survey),
+        _clock(found),
+        _runs(found),
+        _talks(found.talks),
+        _tools(found),
+    )
     return [finding for part in parts for finding in part] + [_versions(found)]
 
 
@@ -320,6 +328,30 @@ def _waiting(one: dict[str, Any]) -> Finding:
     what = f"command {one['id']} ({one['type']}) waits, and nobody runs the run"
     step = f"clew resume {one['run']}  takes it in; or do it again: without a writer it is done at once"
     return Finding("warning", "inbox", what, one["run"], step)
+
+
+def _talks(talks: Talks) -> Findings:
+    if talks.sessions:
+        orphans, many = count_text(talks.orphan_calls, "call"), talks.orphaned.count > len(talks.orphaned.first)
+        told = f"; {orphans} without a result in {talks.orphaned.count} of them" if talks.orphan_calls else ""
+        step = "clew session ls --full  counts them for each" if many else ""
+        yield Finding("ok", "sessions", f"{count_text(talks.sessions, 'session')}{told}", "", step)
+    yield from _each(talks.unreadable, "session", _sick, talks.worst_exit)
+    yield from _each(talks.orphaned, "session", _orphaned)
+
+
+def _sick(one: dict[str, Any]) -> Finding:
+    what = f"{one['message']} [{one['code']}]"
+    step = f"clew session verify {one['session']}" if one["session"] else "give this user access to them"
+    return Finding("problem", "session", what, one["session"], step, one["exit"])
+
+
+def _orphaned(one: dict[str, Any]) -> Finding:
+    what = (
+        f"{count_text(one['calls'], 'call')} without a result, the first {one['tool']} at line {one['line']}: whether "
+        "it took effect is unknown; a model is told so, the file stays"
+    )
+    return Finding("note", "session", what, one["session"], f"clew session verify {one['session']}")
 
 
 def _tools(found: Checkup) -> Findings:

@@ -33,10 +33,26 @@ def finding_lines(found: Facts) -> list[str]:
     """
     told, count = found.get("findings", ()), found.get("findingCount", 0)
     if not count:
-        return []
+        return _session_lines(found)
     rest = [] if count == len(told) else [f"  and {count - len(told)} more"]
     last = "  This is no crash: a program wrote what it must not, or somebody edited it. Keep a copy, and report it."
-    return [f"  {count_text(count, 'finding')}:", *(line for one in told for line in _lines(one)), *rest, last]
+    return [
+        f"  {count_text(count, 'finding')}:",
+        *(line for one in told for line in _lines(one)),
+        *rest,
+        last,
+        *_session_lines(found),
+    ]
+
+
+def _session_lines(found: Facts) -> list[str]:
+    """That the run's session could not be looked at."""
+    session = found.get("session")
+    if session is None or session["error"] is None:
+        return []
+    error = session["error"]
+    what = one_line(error["message"], 300)
+    return [f"  how far its session has come cannot be told: {what} [{error['code']}]"]
 
 
 def _lines(finding: Facts) -> list[str]:

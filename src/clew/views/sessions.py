@@ -26,6 +26,8 @@ def _told(row: Mapping[str, Any]) -> str:
         return f"{size}  UNREADABLE: {one_line(row['error']['message'])} [{row['error']['code']}]"
     entries = "not read" if row["entries"] is None else f"{row['entries']} entries"
     parts = [entries, size, one_line(row["title"] or "", 60), "" if row["ending"] in (None, "clean") else row["ending"]]
+    if row["orphanCalls"]:
+        parts.append(f"{count_text(row['orphanCalls'], 'call')} without a result")
     return "  ".join(part for part in parts if part)
 
 

@@ -137,11 +137,11 @@ NOTES = {
     220: "steps are numbered: `loop-plan-1`, `loop-execute-1`; what is replayed stands in the `resume` record's plan",
     221: "a limit or a pause of the run leaves the loop in its phase, for the run resumes (DESIGN §6)",
     222: "off is `clew verify`, eval its `--deep`, gate the snapshot",
-    225: "sessions as far as they are given to the checker; no run has one yet",
     238: "secrets only: a body or a command without one is recorded",
 }
 
 KINDS = {
+    "K1": ("Call and result no longer pair up", (1, 2, 3, 5, 6, 7, 8, 9, 10, 11)),
     "K2": ("Tokens, cost or limits wrong", (12, 13, 14, 15, 16, 17, 18, 20, 21)),
     "K3": ("Journal size, memory, slow resume", (22, 23, 25, 26, 27)),
     "K4": ("Journal corrupt, torn, misread or overwritten", (28, 29, 30, 31, 33, 34, 35, 36, 37)),
@@ -151,6 +151,7 @@ KINDS = {
     "K8": ("Effect repeated or skipped on resume", (75, 76, 77, 78, 79, 81, 82, 84, 85, 86, 87, 88, 89)),
     "K9": ("Values that do not survive storage", (90, 91, 92, 94, 95, 96)),
     "K10": ("Approval lost, stale or ignored", (97, 99, 100, 101, 102, 103, 104, 105)),
+    "K11": ("Compaction, migration or re-ordering loses state", (106, 108, 109, 110, 111, 113, 114)),
     "K12": ("Platform", (115, 116, 117, 119, 120, 121, 122, 123, 124, 125, 126)),
 }
 # A case of these kinds that waits -> for which theme, and why.
@@ -159,9 +160,8 @@ LATER_CASES: dict[int, str] = {}
 CASE_NOTES = {
     40: "the tool says that it failed; what an adapter of ours makes of two signals comes with the integrations",
     78: "checkpoints carry the key when there are any",
-    88: "compaction comes with the sessions; the state that it may not forget is the journal's",
+    88: "the state that a compaction may not forget is the journal's; that of a conversation is C108",
 }
-LATER_KINDS = "K1 and K11"
 
 HEAD = """\
 # The contract, number by number
@@ -172,10 +172,10 @@ The reference contract has 250 numbered statements. Each is asserted by the test
 of our own design, or waits for a theme that is still to come. Sentences in quotation marks are the design's.
 """
 
-CASES = f"""\
+CASES = """\
 ## Cases
 
-Public reports of what went wrong elsewhere, by kind. The kinds {LATER_KINDS} wait for later themes.
+Public reports of what went wrong elsewhere, by kind.
 """
 
 
@@ -301,7 +301,7 @@ def _kind_section(kind: str, known: dict[int, list[Proof]]) -> str:
         said = [f"later: {LATER_CASES[number]}"] if number in LATER_CASES else []
         said += [CASE_NOTES[number]] if number in CASE_NOTES else []
         account = "<br>".join([*said, *_links(known.get(number, []))]) or "**nothing**"
-        lines.append(f"| C{number} | {account} |")
+        lines.append(f"| C{number:02} | {account} |")
     return "\n".join([*lines, ""])
 
 

@@ -1,6 +1,7 @@
 """Entries of a session as numbers: who follows whom, of which kind, and where each stands. No contents, no names."""
 
 from array import array
+from collections.abc import Iterator
 from enum import IntEnum
 
 NOWHERE = -1
@@ -96,3 +97,32 @@ class Tree:
             leaf = self.parents[leaf]
         found.reverse()
         return found
+
+    def walk(self) -> Iterator[int]:
+        """Each entry twice, a branch at a time: `node` on the way down, `~node` when all below it was seen."""
+        children, following = array("i", [NOWHERE]) * len(self), array("i", [NOWHERE]) * len(self)
+        root = NOWHERE
+        for node in range(len(self) - 1, -1, -1):
+            parent = self.parents[node]
+            if parent == NOWHERE:
+                following[node], root = root, node
+            else:
+                following[node], children[parent] = children[parent], node
+        while root != NOWHERE:
+            yield from self._below(root, children, following)
+            root = following[root]
+
+    def _below(self, root: int, children: "array[int]", following: "array[int]") -> Iterator[int]:
+        node = root
+        while True:
+            yield node
+            if children[node] != NOWHERE:
+                node = children[node]
+                continue
+            yield ~node
+            while node != root and following[node] == NOWHERE:
+                node = self.parents[node]
+                yield ~node
+            if node == root:
+                return
+            node = following[node]

@@ -167,7 +167,9 @@ def test_an_index_in_front_of_what_is_lost_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", [b"", b"bad\n", header()[:20], b"bad\n" + TALK], ids=["empty", "bad", "torn", "late"]
+    "source",
+    [b"", b"bad\n", header()[:20], b"bad\n" + TALK, b"[]\n" + TALK],
+    ids=["empty", "bad", "torn", "late", "a list"],
 )
 def test_without_a_header_there_is_nothing_to_save(source: bytes) -> None:
     """Nobody can say what it was."""
@@ -181,12 +183,13 @@ def test_what_is_of_another_version_is_refused() -> None:
         salvage(header(9))
 
 
-def test_a_session_with_more_damage_than_can_be_found_is_refused() -> None:
-    """It ends, whatever the file is."""
+def test_of_a_session_with_very_much_damage_all_that_is_sound_is_saved() -> None:
+    """It ends, whatever the file is, and gives up on nothing for it."""
     facts = [line(kind="fact", seq=number, fact="label", targetId="none", label="x") for number in range(1, 260)]
 
-    with pytest.raises(Corrupt):
-        salvage(ours(*facts))
+    saved = salvage(ours(*facts, entry(260, "a", None, "one")))
+
+    assert (["one"], 259) == (shown(saved.data), len(saved.left_out))
 
 
 def test_a_header_that_a_reader_refuses_is_not_left_out() -> None:

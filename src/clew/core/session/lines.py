@@ -95,16 +95,21 @@ def _not_json(line: bytes, text: str, said: str) -> BadLine:
     return BadLine(f"it is not strict JSON: {said}", reason="not_json")
 
 
-def fused_at(text: str) -> int | None:
-    """Where something else begins behind a whole object at the start of a text; None when nothing does."""
-    begin = _after_space(text, 0)
+def fused_at(text: str, at: int = 0) -> int | None:
+    """Where something else begins behind a whole object at a place of a text; None when nothing does."""
+    begin = after_space(text, at)
     if not text.startswith("{", begin):
         return None
     try:
-        end = _after_space(text, _raw_decode(text, begin)[1])
+        end = after_space(text, after_object(text, begin))
     except (ValueError, RecursionError):
         return None
     return end if end < len(text) else None
+
+
+def after_object(text: str, at: int) -> int:
+    """Where the value ends that begins at a place of a text. `ValueError` or `RecursionError` when none does."""
+    return _raw_decode(text, at)[1]
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -138,13 +143,13 @@ def members(line: bytes) -> dict[str, bytes]:
     """The members of a line that is an object, each value as the very bytes that stand there. `exact` has read it."""
     text = line.decode()
     found: dict[str, bytes] = {}
-    at = _after_space(text, _after_space(text, 0) + 1)
+    at = after_space(text, after_space(text, 0) + 1)
     while text[at] != "}":
-        key, at = _raw_decode(text, _after_space(text, at + (text[at] == ",")))
-        begin = _after_space(text, _after_space(text, at) + 1)
+        key, at = _raw_decode(text, after_space(text, at + (text[at] == ",")))
+        begin = after_space(text, after_space(text, at) + 1)
         end = _raw_decode(text, begin)[1]
         found[key] = text[begin:end].encode()
-        at = _after_space(text, end)
+        at = after_space(text, end)
     return found
 
 
@@ -171,7 +176,8 @@ def _written(value: Any) -> str:
     return str(value) if type(value) is Decimal else _quote(value)
 
 
-def _after_space(text: str, at: int) -> int:
+def after_space(text: str, at: int) -> int:
+    """Where something else than white space of JSON stands, from a place of a text on."""
     found = _SPACE.match(text, at)
     assert found is not None, "no space is a match as well"
     return found.end()

@@ -18,7 +18,10 @@ def entry_id_of(number: int) -> str:
 
 
 class OldReader:
-    """Reads the entries of one old file, line by line. `finish` says whether all parents were found."""
+    """Reads the entries of one old file, line by line; one that is refused changes nothing.
+
+    `finish` says whether all parents were found.
+    """
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
@@ -40,6 +43,7 @@ class OldReader:
             raise BadLine("a second header stands here", reason="second_header")
         known = _TYPES.get(name) if not self._linear or name in _V1 else None
         kind = known(value) if known is not None else Kind.UNKNOWN
+        _check_aim(self._state, kind, value)
         node = self._enter(value, kind, place)
         if kind == Kind.UNKNOWN:
             self._state.remark("unknown_type", f"the type {shown(name)} is not known", place, name)
@@ -181,6 +185,22 @@ def _leaf(value: dict[str, Any]) -> Kind:
     return Kind.LEAF
 
 
+def _check_aim(state: SessionState, kind: Kind, value: dict[str, Any]) -> None:
+    """What only the entries before one can tell of it, asked before it is one of them.
+
+    Raises:
+        BadLine: it aims at what is not there, or at nothing.
+    """
+    if kind == Kind.LEAF:
+        target = value["targetId"]
+        if target is not None and target not in state.ids and target != value.get("id"):
+            raise BadLine(
+                f"it moves to {shown(target)}, which does not stand before it", reason="target_missing", ids=(target,)
+            )
+    elif kind == Kind.COMPACTION and state.format == "v1" and value.get("retainedTail") is None:
+        need(value, "firstKeptEntryIndex", int)
+
+
 _OPTIONAL: Final = (str, NoneType)
 _TYPES: Final[dict[str, Callable[[dict[str, Any]], Kind]]] = {
     "message": _message,
@@ -249,13 +269,12 @@ def _kept_by_id(state: SessionState, node: int, value: dict[str, Any], place: Pl
 
 def _kept_by_index(state: SessionState, node: int, value: dict[str, Any], place: Place) -> int:
     """The index counts records from the header, which is 0; a compaction is record `node + 1`."""
-    index = need(value, "firstKeptEntryIndex", int)
+    index: int = value["firstKeptEntryIndex"]
     if index == 0:
         state.remark("kept_index_of_header", "a compaction keeps all from the header on: everything is kept", place)
         return 0 if node > 0 else NOWHERE
     if 0 < index <= node:
-        first: int = index - 1
-        return first
+        return index - 1
     if index != node + 1:
         state.remark("kept_index_out_of_range", f"a compaction keeps record {index}: nothing is kept", place)
     return NOWHERE
@@ -297,10 +316,6 @@ def _from(state: SessionState, node: int, value: dict[str, Any], place: Place) -
 def _move(state: SessionState, _node: int, value: dict[str, Any], _place: Place) -> None:
     target = value["targetId"]
     state.agent_core = True
-    if target is not None and target not in state.ids:
-        raise BadLine(
-            f"it moves to {shown(target)}, which does not stand before it", reason="target_missing", ids=(target,)
-        )
     state.lanes[MAIN] = NOWHERE if target is None else state.ids.find(target)
 
 

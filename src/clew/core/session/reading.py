@@ -13,6 +13,11 @@ _Reader = OldReader | V4aReader | V4bReader
 _READERS: Final[dict[str, Callable[[SessionState], _Reader]]] = {"v4a": V4aReader, "v4b": V4bReader}
 
 
+def reader_of(state: SessionState) -> OldReader | V4aReader | V4bReader:
+    """What reads the lines of a session of this format into its state."""
+    return _READERS.get(state.format, OldReader)(state)
+
+
 class SessionReader:
     """Reads one session, piece by piece. Lives for one pass, or for as long as its writer appends.
 
@@ -69,7 +74,7 @@ class SessionReader:
         self._state.size = self._state.header_size = size
         if header.byte_order_mark:
             self._state.remark("byte_order_mark", "a byte order mark stands before the header", Place(1, 0, 0))
-        self._reader = _READERS.get(header.format, OldReader)(self._state)
+        self._reader = reader_of(self._state)
 
     def finish(self) -> SessionState:
         """The file has ended.

@@ -249,6 +249,102 @@ def test_a_session_that_lost_what_was_there_at_the_start_is_refused() -> None:
         place.resume(pausing, "r2")
 
 
+HEADER = b'{"kind":"header","version":4,"id":"talk","createdAt":%d,"cwd":"/"}\n'
+LINE = (
+    b'{"kind":"entry","lane":"main","type":"message","id":"x%d","message":{"role":"user","content":"theirs"},'
+    b'"parentId":%b,"seq":%d,"timestamp":1}\n'
+)
+
+
+def _theirs(created_ms: int, count: int = 50) -> bytes:
+    """A conversation of somebody else, longer than ours."""
+    parents = [b"null", *(b'"x%d"' % number for number in range(1, count))]
+    lines = [LINE % (number, parent, number) for number, parent in enumerate(parents, 1)]
+    return HEADER % created_ms + b"".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("again", "match"),
+    [(False, "another one of its name"), (True, "'r1:turn-2:0' that the run began behind is not in")],
+)
+def test_another_session_of_the_same_name_gets_nothing_of_the_run(again: bool, match: str) -> None:
+    """#188 What the agent says would stand in the conversation of somebody else."""
+    place = Place()
+    place.run(chat)
+    pausing = clew.agent(tools=[look])(_pausing)
+    place.run(pausing, run_id="r2")
+    theirs = _theirs(place.records("r2")[0].payload["sessionCreatedMs"] + (not again))
+    place.sessions.implant("talk", theirs)
+
+    with pytest.raises(Refused, match=match) as caught:
+        place.resume(pausing, "r2")
+
+    assert ("session_restore_failed", theirs) == (caught.value.code, place.sessions.raw("talk"))
+
+
+def test_a_session_that_lost_what_was_there_at_a_later_leg_is_refused() -> None:
+    """#188 A copy from between two legs lacks what the second one stood on."""
+    place = Place()
+
+    def twice(run: Any, prompt: str) -> None:
+        run.say({"role": "user", "content": "one"})
+        run.pause("once more")
+
+    place.run(twice)
+    kept = place.sessions.raw("talk")
+    with place.home().session("talk") as session:
+        session.append({"role": "user", "content": "between"})
+    place.resume(twice)
+    place.sessions.implant("talk", kept)
+
+    with pytest.raises(Refused, match="it has 1 lines, and a leg of the run began behind 2"):
+        place.resume(twice)
+
+
+@pytest.mark.parametrize("agent", [chat, chat_async], ids=["plain", "async"])
+def test_a_session_that_cannot_be_written_pauses_the_run(agent: Any) -> None:
+    """The journal is sound and says why; once the session can be written again the run goes on, and says it once."""
+    place = Place()
+    place.home().session("talk").close()
+
+    with place.sessions.failing("write"):
+        paused = place.run(agent)
+    again = place.resume(agent)
+
+    assert ("paused", "session_failed", 22) == (paused.operation.state, paused.reason, paused.exit_code)
+    assert ("completed", WHOLE) == (again.operation.state, place.said())
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_something_else_in_the_same_place_is_an_error_of_the_agent(is_async: bool) -> None:
+    """Nothing is replaced, and the run waits until the agent is mended: its journal has not failed."""
+    place, words = Place(), ["one", "another"]
+
+    def said() -> dict[str, Any]:
+        return {"role": "user", "content": words.pop(0)}
+
+    def plain(run: Any, prompt: str) -> None:
+        run.say(said())
+        run.pause("once more")
+
+    async def on_loop(run: Any, prompt: str) -> None:
+        await run.say(said())
+        await run.pause("once more")
+
+    agent: Any = on_loop if is_async else plain
+    if is_async:
+        asyncio.run(place.home().run(agent, "hello", run_id="r1", session="talk"))
+        again = asyncio.run(place.home().resume("r1", agent))
+    else:
+        place.run(agent)
+        again = place.resume(agent)
+
+    assert ("paused", "agent_error", "session_entry_conflict") == (
+        again.operation.state, again.reason, getattr(again.fault, "code", None),
+    )  # fmt: skip
+    assert [("user", "one")] == place.said()
+
+
 def _pausing(run: Any, prompt: str) -> None:
     run.say({"role": "user", "content": prompt})
     run.pause("wait_for_it")
@@ -318,6 +414,17 @@ def test_a_run_that_is_ensured_goes_on_in_its_session() -> None:
     results = [place.home().ensure_sync(chat, "hello", run_id="r1", session="talk", signals=False) for _ in range(2)]
 
     assert (["completed"] * 2, WHOLE) == ([each.operation.state for each in results], place.said())
+
+
+def test_a_run_that_is_ensured_in_another_session_is_refused() -> None:
+    """It would be told a conversation that is not the one it asked for."""
+    place = Place()
+    place.home().ensure_sync(chat, "hello", run_id="r1", session="talk", signals=False)
+
+    with pytest.raises(Refused, match="in session 'talk', not in 'other'") as caught:
+        place.home().ensure_sync(chat, "hello", run_id="r1", session="other", signals=False)
+
+    assert ("resume_input_mismatch", ["talk"]) == (caught.value.code, place.sessions.ids())
 
 
 def test_the_file_of_a_session_is_what_the_home_shows(tmp_path: Path) -> None:

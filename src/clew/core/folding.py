@@ -120,7 +120,7 @@ def _waive(state: RunState, waived: dict[str, Any], record: Record) -> None:
 
 
 def _open_leg(state: RunState, owner: object, record: Record) -> None:
-    leg = legs.read(owner, record.timestamp, state.answers)
+    leg = legs.read(owner, record.timestamp, state.answers, record.payload.get("sessionSeqStart"))
     if leg is None or leg.number != len(state.legs) + 1:
         raise Illegal(f"leg {len(state.legs) + 1} has no readable owner")
     last = state.unclosed_leg

@@ -11,7 +11,10 @@ _NUMBERS = ("number", "pid", "startTick")
 
 
 class Leg(msgspec.Struct, frozen=True, gc=False):
-    """One leg. `owner` is the member `leg` as recorded; `answers` counts the answers there were when it opened."""
+    """One leg. `owner` is the member `leg` as recorded; `answers` counts the answers there were when it opened.
+
+    `watermark` is how far its session had come then.
+    """
 
     number: int
     nonce: str
@@ -19,6 +22,7 @@ class Leg(msgspec.Struct, frozen=True, gc=False):
     owner: dict[str, Any]
     opened_at: str
     answers: int
+    watermark: int = 0
     closed_by: str = ""
 
     @property
@@ -27,10 +31,11 @@ class Leg(msgspec.Struct, frozen=True, gc=False):
         return bool(self.closed_by)
 
 
-def read(owner: object, opened_at: str, answers: int) -> Leg | None:
+def read(owner: object, opened_at: str, answers: int, watermark: object = 0) -> Leg | None:
     """A recorded leg, or None when a member is missing or of another type."""
     if type(owner) is not dict or any(type(owner.get(name)) is not str for name in _TEXT):
         return None
     if any(type(owner.get(name)) is not int for name in _NUMBERS):
         return None
-    return Leg(owner["number"], owner["nonce"], owner["purpose"], owner, opened_at, answers)
+    reached = watermark if type(watermark) is int else 0
+    return Leg(owner["number"], owner["nonce"], owner["purpose"], owner, opened_at, answers, reached)

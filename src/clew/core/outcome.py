@@ -25,6 +25,7 @@ EXIT_BY_REASON: Final = {
     "secret_answer_lost": 21,
     "process_alive": 21,
     "checkpoint_failed": 22,
+    "session_failed": 22,
     "agent_error": 22,
     "crash_loop": 22,
     "loop_exhausted": 22,

@@ -33,6 +33,24 @@ def existing(reader: Reader, run_id: str, prompt: Any) -> RunState | None:
     return state
 
 
+def check_session(state: RunState, session_id: str | None) -> None:
+    """Return when a run is in the session that is asked for, or none is.
+
+    Raises:
+        Refused: `resume_input_mismatch`: what it goes on with is a part of what it was asked.
+    """
+    own = state.start.get("sessionId")
+    if session_id is not None and session_id != own:
+        where = "no session" if own is None else f"session {own!r}"
+        raise Refused(
+            f"run {state.run_id!r} is in {where}, not in {session_id!r}",
+            code="resume_input_mismatch",
+            next="Name the session that it was started in, or choose another run id.",
+            run=state.run_id,
+            session=session_id,
+        )
+
+
 def ended_meanwhile(reader: Reader, fault: Refused, run_id: str) -> RunResult:
     """Somebody else saw it to its end between the look and the lock: that is what was wanted; else the refusal."""
     if fault.code != "run_already_finished":

@@ -20,7 +20,7 @@ from clew.runtime.bodies import a_loop_runs_here
 from clew.runtime.checkup import check_up
 from clew.runtime.children import nurse
 from clew.runtime.clock import Clock, SystemClock, day_text
-from clew.runtime.ensuring import born_meanwhile, ended_meanwhile, existing
+from clew.runtime.ensuring import born_meanwhile, check_session, ended_meanwhile, existing
 from clew.runtime.extensions import Extension, load
 from clew.runtime.finding import FOLDER, find_home, require_home
 from clew.runtime.journal import Watcher
@@ -199,6 +199,7 @@ class Home(Shelf):
                 return await self.run(agent, input, run_id=run_id, session=session, **how)
             except Refused as fault:
                 state = born_meanwhile(self.reader, fault, run_id, asked)
+        check_session(state, session)
         if state.finish is not None:
             return self.reader.result(state)
         try:
@@ -216,6 +217,7 @@ class Home(Shelf):
                 return self.run_sync(agent, input, run_id=run_id, session=session, **how)
             except Refused as fault:
                 state = born_meanwhile(self.reader, fault, run_id, asked)
+        check_session(state, session)
         if state.finish is not None:
             return self.reader.result(state)
         try:

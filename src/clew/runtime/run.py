@@ -19,7 +19,7 @@ from clew.runtime.nursery import Wish
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, aside, through
 from clew.runtime.siblings import Group, SyncGroup
-from clew.runtime.talking import talk_of
+from clew.runtime.talking import say_now, talk_of
 from clew.runtime.tickets import restored
 from clew.runtime.tools import as_agent
 from clew.runtime.turns import Turn, admit_turn, answer_events, asked, has_begun, heard, step_events
@@ -186,7 +186,7 @@ class Run(Face):
         Redacted as an answer is. Say it from the agent's own line, not from calls side by side: its place is its id.
 
         Raises:
-            UsageError: `run_without_session`, `value_not_json`. Storage: it could not be kept.
+            UsageError: `run_without_session`, `value_not_json`. Stop: it could not be kept.
             Refused: `session_entry_conflict` when a replay says something else here.
         """
         await self._breathe()
@@ -360,9 +360,7 @@ class SyncRun(Face):
     def say(self, message: Mapping[str, Any]) -> str:
         """Say a message in the run's session, once; as `Run.say`."""
         self._gate.poll()
-        said = talk_of(self._gate).saying(self._gate, message)
-        with self._gate.flight():
-            return said()
+        return say_now(self._gate, talk_of(self._gate).saying(self._gate, message))
 
     def conversation(self) -> list[dict[str, Any]]:
         """What a model may be sent; as `Run.conversation`."""

@@ -83,6 +83,15 @@ class CoreMindSession:
         return self._state.sequence
 
     @property
+    def created_ms(self) -> int:
+        """When it was begun, in milliseconds since 1970, by its header: what tells it from another of its name."""
+        return int(self._state.header.value["createdAt"])
+
+    def has(self, entry_id: str) -> bool:
+        """Is there such an entry?"""
+        return entry_id in self._state.ids
+
+    @property
     def leaf(self) -> str | None:
         """The entry that the next one would follow on the main lane."""
         return self._state.name_of(self._state.lanes[MAIN])

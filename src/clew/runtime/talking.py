@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clew.core.jsonable import to_json
+from clew.core.needs import Closing
 from clew.core.session.projecting import project
 from clew.core.session.values import Projection
 from clew.core.state import RunState
-from clew.errors import NotFound, Refused, UsageError
+from clew.errors import NotFound, Refused, Stop, Storage, UsageError
 from clew.runtime.clock import Clock
 from clew.runtime.gate import Gate
 from clew.runtime.place import here
@@ -37,9 +38,9 @@ class Talk:
         """Take this place of the run for a message; what is given back says it, blocking, and tells its id.
 
         Raises:
-            Stop: nothing is to be done any more. UsageError: `value_not_json`.
-            Refused: `session_entry_conflict` when something else was said at this place before.
-            Storage: it could not be kept.
+            Stop: nothing is to be done any more, or it could not be kept: the run pauses (`session_failed`).
+            UsageError: `value_not_json`.
+            Refused: `session_entry_conflict` when something else was said at this place before; `append_too_large`.
         """
         gate.check_open()
         run_id, turn = gate.journal.state.run_id, self.turn
@@ -48,7 +49,12 @@ class Talk:
         self._positions[turn] += 1
 
         def say() -> str:
-            self._last = self.session.append_of(run_id, turn, position, plain)
+            try:
+                self._last = self.session.append_of(run_id, turn, position, plain)
+            except Storage as fault:
+                # The journal is sound, so it says why the run stops; the agent must not go on as if it had been said.
+                gate.close(Closing("session_failed", fault.message))
+                raise Stop(f"the session can no longer be written: {fault.message}") from fault
             return self._last
 
         return say
@@ -80,6 +86,16 @@ def talk_of(gate: Gate) -> Talk:
     return talk
 
 
+def say_now(gate: Gate, say: Callable[[], str]) -> str:
+    """Say it in this thread. What is refused is the agent's to hear: the journal has not failed for it."""
+    with gate.flight():
+        try:
+            return say()
+        except Refused as fault:
+            refused = fault
+    raise refused
+
+
 class Beginning:
     """A session that is held for a run which is about to be born, or goes on."""
 
@@ -95,13 +111,13 @@ class Beginning:
             "sessionId": self._session.id,
             "sessionSeqStart": self._session.watermark,
             "sessionLeaf": self._session.leaf,
+            "sessionCreatedMs": self._session.created_ms,
         }
 
     def resume(self) -> dict[str, Any]:
         """The members of a `resume` record."""
         members = self.start()
-        members.pop("sessionLeaf", None)
-        return members
+        return {name: each for name, each in members.items() if name in ("sessionId", "sessionSeqStart")}
 
     def hand_to(self, gate: Gate) -> None:
         """From now on it is the leg's."""
@@ -134,7 +150,8 @@ def session_again(sessions: SessionStore | None, clock: Clock, state: RunState, 
     """Hold the session of a run that goes on; it is never begun anew.
 
     Raises:
-        Refused: `session_restore_failed` when it is gone, or does not reach as far as the run says. Held, Corrupt.
+        Refused: `session_restore_failed` when it is gone, is another one, or does not reach as far as the run says.
+        Held, Corrupt.
     """
     session_id = state.start.get("sessionId")
     if type(session_id) is not str or not state.own:
@@ -143,11 +160,24 @@ def session_again(sessions: SessionStore | None, clock: Clock, state: RunState, 
         session = open_session(required(sessions), clock, session_id, cwd=cwd, create=False)
     except NotFound as gone:
         raise _lost(state.run_id, session_id, "it is not there") from gone
-    begun = state.start.get("sessionSeqStart")
-    if type(begun) is int and session.watermark < begun:
+    why = _other(session, state)
+    if why:
         session.close()
-        raise _lost(state.run_id, session_id, f"it has {session.watermark} lines, and the run began behind {begun}")
+        raise _lost(state.run_id, session_id, why)
     return Beginning(session, state.start.get("sessionLeaf"))
+
+
+def _other(session: CoreMindSession, state: RunState) -> str:
+    """Why this is not the session that the run was in, or one of before; empty when it is."""
+    begun, leaf = state.start.get("sessionCreatedMs"), state.start.get("sessionLeaf")
+    if type(begun) is int and begun != session.created_ms:
+        return "another one of its name was begun meanwhile"
+    reached = max((leg.watermark for leg in state.legs), default=0)
+    if session.watermark < reached:
+        return f"it has {session.watermark} lines, and a leg of the run began behind {reached}"
+    if type(leaf) is str and not session.has(leaf):
+        return f"the entry {leaf!r} that the run began behind is not in it"
+    return ""
 
 
 def required(sessions: SessionStore | None) -> SessionStore:

@@ -60,6 +60,10 @@ REASONS: Final = {
         "how files stand before a call could not be kept, so the call did not start",
         "make room or mend the file that the message names, then clew resume {run}",
     ),
+    "session_failed": Advice(
+        "what the agent said could not be kept in its session",
+        "make room, or see to it that no other program writes that session, then clew resume {run}",
+    ),
     "agent_error": Advice("the agent raised", "mend the agent, then clew resume {run}"),
     "crash_loop": Advice(
         "three legs in a row died without a new answer", "find out why (clew show {run} --log), then clew resume {run}"

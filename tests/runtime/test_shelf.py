@@ -1,6 +1,7 @@
 """The sessions of a home: listed, found, judged and shown without a trace; migrated and saved on request."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from clew.core.session.transcripts import Transcript
 from clew.errors import Corrupt, NotFound, Refused, UsageError
 from clew.runtime.examined import Examined
 from clew.runtime.home import Home
+from clew.stores.memory import MemoryBlobStore, MemoryRunStore
+from clew.stores.sessions.memory import MemorySessionStore
 from clew.testing.clock import SetClock
 from tests.runtime.test_migrating import TALK
 
@@ -159,3 +162,54 @@ def test_the_last_of_none_is_unknown() -> None:
         Home.memory(clock=SetClock()).find_session("@last")
 
     assert ("unknown_session", "there is no session here yet") == (caught.value.code, caught.value.message)
+
+
+class Counting(MemorySessionStore):
+    """Counts how often a session is opened to be read; `gone` ones are deleted by somebody between list and look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.gone: tuple[str, ...] = ()
+
+    def ids(self) -> list[str]:
+        return [*super().ids(), *self.gone]
+
+    def read(self, session_id: str, start: int = 0, end: int | None = None) -> Any:
+        self.opened.append(session_id)
+        return super().read(session_id, start, end)
+
+
+def crowded(count: int) -> tuple[Home, Counting]:
+    store = Counting()
+    for number in range(count):
+        store.implant(f"t{number}", TALK.replace(b'"s1"', b'"t%d"' % number))
+    return Home(".clew", store=MemoryRunStore(), blobs=MemoryBlobStore(), sessions=store, clock=SetClock()), store
+
+
+def test_of_a_thousand_short_sessions_each_is_opened_once() -> None:
+    """C25: a list is what one asks for first, and most."""
+    home, store = crowded(1000)
+
+    rows = list(home.sessions())
+
+    assert (1000, sorted(row["session"] for row in rows)) == (len(rows), sorted(store.opened))
+
+
+def test_a_session_that_is_gone_meanwhile_is_not_listed_and_hides_none() -> None:
+    """Somebody deleted it between the list of names and the look."""
+    home, store = crowded(2)
+    store.gone = ("away",)
+
+    assert ["t0", "t1"] == [row["session"] for row in home.sessions()]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a link needs a privilege there")
+def test_a_link_among_the_sessions_hides_none(home: Home) -> None:
+    """It is not followed, and that is said; the others are listed."""
+    (home.path / "sessions" / "other.jsonl").symlink_to(home.path / "sessions" / "talk.jsonl")
+
+    rows = {row["session"]: row for row in home.sessions()}
+
+    assert (["other", "s1", "sick", "talk"], None) == (sorted(rows), rows["other"]["bytes"])
+    assert "home_link_refused" == rows["other"]["error"]["code"]

@@ -70,6 +70,7 @@ def test_of_very_many_the_first_are_shown_and_the_rest_counted() -> None:
 ROW: dict[str, Any] = {
     "session": "talk", "format": "v4a", "bytes": 2048, "entries": 3, "title": "T", "ending": "clean", "orphanCalls": 0,
 }  # fmt: skip
+ERROR = {"message": "m", "code": "c"}
 
 
 @pytest.mark.parametrize(
@@ -79,9 +80,13 @@ ROW: dict[str, Any] = {
         (ROW | {"error": None, "entries": None, "title": None, "ending": None}, "talk  v4a  not read  2.0 KiB"),
         (ROW | {"error": None, "ending": "torn"}, "talk  v4a  3 entries  2.0 KiB  T  torn"),
         (ROW | {"error": None, "orphanCalls": 2}, "talk  v4a  3 entries  2.0 KiB  T  2 calls without a result"),
-        (ROW | {"format": None, "error": {"message": "m", "code": "c"}}, "talk  ?    2.0 KiB  UNREADABLE: m [c]"),
+        (ROW | {"format": None, "error": ERROR}, "talk  ?    2.0 KiB  UNREADABLE: m [c]"),
+        (
+            ROW | {"format": None, "bytes": None, "error": {"message": "m", "code": "c"}},
+            "talk  ?    ?  UNREADABLE: m [c]",
+        ),
     ],
-    ids=["whole", "not read", "torn", "orphans", "unreadable"],
+    ids=["whole", "not read", "torn", "orphans", "unreadable", "a link"],
 )
 def test_a_row_says_what_is_known(row: dict[str, Any], told: str) -> None:
     """What was not read is not said to be nothing."""

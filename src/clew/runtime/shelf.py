@@ -55,8 +55,8 @@ class Shelf(Desk):
         `full`: also those above 4 MiB are read to their end; else what only that would tell is None.
         """
         store = self.session_store
-        for session_id in sorted(store.ids()):
-            yield _row(store, session_id, full=full)
+        rows = (_row(store, session_id, full=full) for session_id in sorted(store.ids()))
+        yield from (row for row in rows if row is not None)
 
     def find_session(self, part: str) -> str:
         """The id that a typed part means.
@@ -169,16 +169,30 @@ def _as_ms(timestamp: Any) -> str:
     return "" if found is None else f"{found:020d}"
 
 
-def _row(store: SessionStore, session_id: str, *, full: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {"session": session_id, "format": None, "bytes": store.size_bytes(session_id)}
-    row |= {"entries": None, "title": None, "ending": None, "orphanCalls": None, "error": None}
+def _row(store: SessionStore, session_id: str, *, full: bool) -> dict[str, Any] | None:
+    """What a list says of one; None when it is gone meanwhile. A short one is opened once."""
+    row: dict[str, Any] = {"session": session_id, "format": None, "bytes": None, "entries": None, "title": None}
+    row |= {"ending": None, "orphanCalls": None, "error": None}
     source = InStore(store, session_id)
     try:
-        row["format"] = detect(_first_line(source)).format
+        row["bytes"] = store.size_bytes(session_id)
         if full or row["bytes"] <= _READ_WHOLE:
             found = examine(source, session_id)
             state, orphans = found.state, len(found.judgement().orphan_calls)
-            row |= {"entries": state.entries, "title": state.title, "ending": state.ending, "orphanCalls": orphans}
+            row |= {"format": state.format, "entries": state.entries, "title": state.title, "ending": state.ending}
+            row["orphanCalls"] = orphans
+        else:
+            row["format"] = detect(_first_line(source)).format
+    except NotFound:
+        return None
     except ClewError as error:
-        row["error"] = error.as_json()["error"]
+        row |= {"error": error.as_json()["error"], "format": _format(source)}
     return row
+
+
+def _format(source: InStore) -> str | None:
+    """In which language one is written that cannot be read to its end."""
+    try:
+        return detect(_first_line(source)).format
+    except ClewError:
+        return None

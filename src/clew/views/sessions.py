@@ -21,7 +21,7 @@ def session_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _told(row: Mapping[str, Any]) -> str:
-    size = size_text(row["bytes"])
+    size = "?" if row["bytes"] is None else size_text(row["bytes"])
     if row["error"] is not None:
         return f"{size}  UNREADABLE: {one_line(row['error']['message'])} [{row['error']['code']}]"
     entries = "not read" if row["entries"] is None else f"{row['entries']} entries"

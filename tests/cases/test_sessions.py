@@ -12,6 +12,7 @@ from clew.core.session.judging import judge
 from clew.core.session.migrating import check_migrated, migrate
 from clew.core.session.projecting import OUTCOME_UNKNOWN, project
 from clew.core.session.reading import read_session
+from clew.core.session.salvaging import salvage
 from clew.core.session.state import SessionState
 from clew.core.session.transcripts import read_transcript
 from clew.core.session.values import View
@@ -273,6 +274,34 @@ def test_a_sick_session_is_refused(name: str) -> None:
         read_session(text_of(name), expect="broken")
 
     assert REFUSED[name] == (caught.value.code, caught.value.facts.get("reason"))
+
+
+HEADLESS = ("no-header", "fractional-and-string-version", "future-version", "only-a-torn-header", "empty-file")
+
+
+@pytest.mark.parametrize("name", [name for name in (*REFUSED, *READ) if name not in HEADLESS])
+def test_of_every_sick_session_all_that_can_be_read_is_saved(name: str) -> None:
+    """Every record that is no JSON, or has a name twice, is left out; all others are in a copy that can be read."""
+    data = text_of(name)
+    saved = salvage(data)
+
+    lost = {
+        "duplicate-entry-id",
+        "two-headers",
+        "duplicate-json-keys",
+        "non-json-numbers",
+        "terminated-garbage-last-line",
+    }
+    assert int(name in lost) == len(saved.left_out)
+    assert read_session(saved.data).entries == saved.records
+    assert saved.records + len(saved.left_out) == len([each for each in data.split(b"\n")[1:] if each])
+
+
+@pytest.mark.parametrize("name", HEADLESS)
+def test_without_a_header_that_is_known_nothing_is_saved(name: str) -> None:
+    """Nobody can say what it was."""
+    with pytest.raises(ClewError):
+        salvage(text_of(name))
 
 
 def migration_of(name: str) -> bytes:

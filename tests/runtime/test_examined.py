@@ -7,7 +7,9 @@ import pytest
 
 import clew
 from clew.core.invariants import SessionFacts
+from clew.errors import Storage
 from clew.runtime.examined import examine_own, facts_at_end
+from clew.runtime.migrating import migrate_session
 from clew.stores.sessions.memory import MemorySessionStore
 from tests.core.session.scribe import asked, calling, result, session, user
 
@@ -83,6 +85,29 @@ def test_a_session_of_a_store_is_read_to_its_end() -> None:
     found = examine_own(kept(session(user("u"), id="talk")), "talk")
 
     assert (1, "u") == (found.state.entries, found.view().leaf)
+
+
+@pytest.mark.parametrize("text", ["hi", "much longer than the other, so that no entry stands where one stood"])
+def test_a_session_that_is_migrated_while_it_is_looked_at_is_not_shown_as_something_else(text: str) -> None:
+    """The places of its entries are those of a file that is not there any more."""
+    data = session(user("u", None, text), user("v", "u"), id="talk")
+    store = kept(data)
+    found = examine_own(store, "talk")
+    migrate_session(store, "talk")
+
+    with pytest.raises(Storage) as caught:
+        found.view()
+
+    assert "session_replaced" == caught.value.code
+
+
+def test_a_session_that_only_grew_is_shown_as_it_was_read() -> None:
+    """Its writer goes on; what was read is still there."""
+    store = kept(HEADER + FACT % b"a")
+    found = examine_own(store, "talk")
+    store.implant("talk", HEADER + FACT % b"a" + (FACT % b"b").replace(b'"seq":1', b'"seq":2'))
+
+    assert "a" == found.view().title
 
 
 def chat(run: Any, prompt: str) -> None:

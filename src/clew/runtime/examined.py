@@ -4,7 +4,7 @@ How a home is asked for them is in `shelf`.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -12,12 +12,12 @@ import msgspec
 from clew.core.checkup import Talks
 from clew.core.invariants import SessionFacts
 from clew.core.session.judging import judge
-from clew.core.session.lines import BadLine, exact
+from clew.core.session.lines import BOM, BadLine, exact
 from clew.core.session.reading import SessionReader
 from clew.core.session.state import MAIN, SessionState
 from clew.core.session.values import Judgement, View
 from clew.core.session.viewing import view
-from clew.errors import ClewError
+from clew.errors import ClewError, Storage
 from clew.runtime.windows import reading
 from clew.stores.base import SessionStore
 
@@ -58,11 +58,38 @@ class Examined(msgspec.Struct, frozen=True):
     state: SessionState
     size_bytes: int
     sha256: str
-    read: Callable[[int, int], bytes]
+    source: Loose | InStore
 
     def view(self, lane: str = MAIN) -> View:
-        """What the conversation is now."""
-        return view(self.state, self.read, lane=lane)
+        """What the conversation is now.
+
+        Raises:
+            NotFound: `unknown_lane`. Storage: `session_replaced`: a migration put another file there meanwhile.
+        """
+        try:
+            shown = view(self.state, reading(self.source), lane=lane)
+        except (BadLine, LookupError, TypeError, AttributeError) as fault:
+            raise self._replaced() from fault
+        # The places of its entries are those of the file that was read; what is renewed has another first line.
+        if not self._is_same():
+            raise self._replaced()
+        return shown
+
+    def _is_same(self) -> bool:
+        header = self.state.header
+        line = b"".join(self.source.read(0, self.state.header_size)).removesuffix(b"\n")
+        try:
+            return bool(exact(line.removeprefix(BOM)) == header.value)
+        except BadLine:
+            return False
+
+    def _replaced(self) -> Storage:
+        return Storage(
+            f"session {self.state.id!r} was replaced while it was looked at",
+            code="session_replaced",
+            next="Look again: what is there now is another file.",
+            session=self.state.id,
+        )
 
     def judgement(self) -> Judgement:
         """What is to be said of it as a whole."""
@@ -76,7 +103,7 @@ def examine(source: Loose | InStore, expect: str | None) -> Examined:
         digest.update(piece)
         size += len(piece)
         reader.feed(piece)
-    return Examined(source.place, reader.finish(), size, digest.hexdigest(), reading(source))
+    return Examined(source.place, reader.finish(), size, digest.hexdigest(), source)
 
 
 def examine_own(store: SessionStore, session_id: str) -> Examined:

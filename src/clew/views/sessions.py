@@ -118,6 +118,7 @@ def transcript_lines(found: Transcript) -> Iterator[str]:
     yield f"OK  {found.program}: {count_text(found.lines, 'line')} ({kinds})"
     used = ", ".join(f"{name} {value}" for name, value in msgspec.to_builtins(found.usage).items() if value is not None)
     yield f"  usage, each message once: {used or 'not reported'}; repeated reports: {found.repeated_usage}"
+    yield from _remarks(found.repeats)
     yield from _calls("call without a result, its effect is unknown", found.orphan_calls)
     yield from _calls("call with several results", found.double_results)
     yield from _calls("result without its call", found.stray_results)

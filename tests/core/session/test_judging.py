@@ -46,3 +46,19 @@ def test_what_was_odd_while_reading_is_a_warning() -> None:
     found = judge(state_of(session(at("from_the_future", "f", None))))
 
     assert ["unknown_type"] == [each.code for each in found.warnings]
+
+
+def test_an_older_summary_in_what_a_later_one_keeps_is_said() -> None:
+    """Of the two programs of old one shows it and the other does not; whoever looks must know which it is."""
+    entries = [
+        user("a"), at("compaction", "c", "a", summary="one", firstKeptEntryId="a"), user("b", "c"),
+        at("compaction", "d", "b", summary="two", firstKeptEntryId="c"), user("e", "d"),
+        at("compaction", "f", "e", summary="three", firstKeptEntryId="e"),
+    ]  # fmt: skip
+    plain, moved = (
+        [each for each in judge(state_of(session(*entries, **more))).warnings if each.code == "older_summary"]
+        for more in ({}, {"metadata": {}})
+    )
+
+    assert [("d", "c")] == [each.ids for each in plain] == [each.ids for each in moved]
+    assert ("it is not shown" in plain[0].text, "it is shown" in moved[0].text) == (True, True)

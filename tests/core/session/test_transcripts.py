@@ -61,6 +61,7 @@ def test_usage_is_counted_once_a_message() -> None:
     found = read_transcript(claude(*lines))
 
     assert (10, 1) == (found.usage.output_tokens, found.repeated_usage)
+    assert [(2, ("m1",))] == [(each.line, each.ids) for each in found.repeats]
 
 
 def test_a_message_without_an_id_is_one_of_its_own() -> None:

@@ -1,6 +1,7 @@
 """What is to be said of a session as a whole: open operations, calls without a result. Nothing is mended."""
 
 from clew.core.session.state import SessionState
+from clew.core.session.tree import NOWHERE
 from clew.core.session.values import CallFound, Judgement, Remark
 from clew.core.session.viewing import remarks
 
@@ -29,7 +30,7 @@ def judge(state: SessionState) -> Judgement:
             for tool in state.started_tools.values()
             if tool.why == "never"
         ),
-        warnings=(*remarks(state), *_parted(state)),
+        warnings=(*remarks(state), *_parted(state), *_older(state)),
     )
 
 
@@ -56,3 +57,21 @@ def _parted(state: SessionState) -> list[Remark]:
         )
         for call_id, _, node in state.calls.parted
     ]
+
+
+def _older(state: SessionState) -> list[Remark]:
+    """Summaries that stand in what a later one keeps: the two programs of old show them differently.
+
+    Source:
+        reference/sessions.md §4.5, rule 4.
+    """
+    tree, found = state.tree, []
+    how = "shown" if state.agent_core else "not shown"
+    for node, first in state.kept.items():
+        above = tree.parents[node]
+        older = tree.compacted[above] if above != NOWHERE else NOWHERE
+        if first >= 0 and older != NOWHERE and tree.leads_to(first, older):
+            text = f"an older summary stands in what this one keeps; it is {how}, as by the program that wrote it"
+            ids = (state.ids.at(node), state.ids.at(older))
+            found.append(Remark("older_summary", text, tree.lines[node], tree.offsets[node], ids))
+    return found

@@ -15,6 +15,7 @@ Program = Literal["claude-code", "codex"]
 
 _CLAUDE: Final = ("uuid", "sessionId", "messageId", "leafUuid")
 _OUTPUT: Final = "_output"
+_TOLD: Final = 200
 _COUNTS: Final = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -29,7 +30,7 @@ class Transcript(msgspec.Struct, frozen=True, rename="camel"):
         stray_results: Results without a call.
         aborted_turns: Where a turn was broken off.
         usage: Each message counted once, however often it was repeated.
-        repeated_usage: Reports of a message that was counted before.
+        repeated_usage: Reports of a message that was counted before; `repeats` says where the first of them stand.
     """
 
     program: Program
@@ -41,6 +42,7 @@ class Transcript(msgspec.Struct, frozen=True, rename="camel"):
     aborted_turns: tuple[Remark, ...]
     usage: Usage
     repeated_usage: int
+    repeats: tuple[Remark, ...]
     warnings: tuple[Remark, ...]
 
 
@@ -81,6 +83,7 @@ class TranscriptReader:
         self._aborted: list[Remark] = []
         self._usage = UsageCount()
         self._totals: list[Usage] = []
+        self._repeats: list[Remark] = []
         self._warnings: list[Remark] = []
 
     def feed(self, piece: bytes) -> None:
@@ -129,6 +132,7 @@ class TranscriptReader:
             aborted_turns=tuple(self._aborted),
             usage=self._used(),
             repeated_usage=self._usage.repeats,
+            repeats=tuple(self._repeats),
             warnings=tuple(self._warnings),
         )
 
@@ -158,10 +162,14 @@ class TranscriptReader:
         usage = message.get("usage")
         if value.get("type") == "assistant":
             message_id = message.get("id")
+            before = self._usage.repeats
             self._usage.add(
                 _claude_usage(usage) if type(usage) is dict else None,
                 message_id=message_id if type(message_id) is str else None,
             )
+            if self._usage.repeats > before and len(self._repeats) < _TOLD:
+                text = "the usage of this message was reported before"
+                self._repeats.append(Remark("repeated_usage", text, line, byte, (str(message_id),)))
 
     # --- Codex ---
 

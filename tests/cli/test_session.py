@@ -177,3 +177,20 @@ def test_without_a_home_a_file_is_read_all_the_same(shell: Shell) -> None:
 
     assert [0, 10] == [shell("session", "show", "talk.jsonl").code, shell("session", "ls").code]
     assert not (shell.folder / ".clew").exists()
+
+
+def test_what_is_exported_is_what_was_said_to_the_last_digit(talked: Shell) -> None:
+    """Whoever takes a conversation elsewhere takes all of it: numbers beyond a float, lone surrogates, separators."""
+    message = (
+        b'{"role":"user","content":"lone \\ud800 here \xe2\x80\xa8","n":1E+400,"big":123456789012345678901234567890}'
+    )
+    line = (
+        b'{"type":"message","id":"a","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","message":%b}\n' % message
+    )
+    path = talked.folder / ".clew" / "sessions" / "odd.jsonl"
+    path.write_bytes(TALK.splitlines(keepends=True)[0].replace(b'"s1"', b'"odd"') + line)
+
+    before = talked("session", "export", "odd").out.encode()
+    talked("session", "migrate", "odd")
+
+    assert message + b"\n" == before == talked("session", "export", "odd").out.encode()

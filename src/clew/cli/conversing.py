@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from clew.cli.desk import Desk
+from clew.core.session.lines import dump
 from clew.core.session.transcripts import Transcript
 from clew.errors import ClewError, Corrupt
 from clew.runtime.examined import Examined
@@ -148,7 +149,8 @@ def export(desk: Desk, session: str, lane: str, *, for_model: bool) -> int:
     else:
         messages = [each.message for each in home.examine_session(session).view(lane).messages]
     for message in messages:
-        desk.screen.answer_json(message)
+        # As it is stored: numbers beyond a float and lone surrogates as they stand there.
+        desk.screen.answer_bytes(dump(message) + b"\n")
     return 0
 
 

@@ -56,8 +56,8 @@ def test_an_older_summary_in_what_a_later_one_keeps_is_said() -> None:
         at("compaction", "f", "e", summary="three", firstKeptEntryId="e"),
     ]  # fmt: skip
     plain, moved = (
-        [each for each in judge(state_of(session(*entries, **more))).warnings if each.code == "older_summary"]
-        for more in ({}, {"metadata": {}})
+        [each for each in judge(state_of(data)).warnings if each.code == "older_summary"]
+        for data in (session(*entries), session(*entries, metadata={}))
     )
 
     assert [("d", "c")] == [each.ids for each in plain] == [each.ids for each in moved]

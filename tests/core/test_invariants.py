@@ -111,6 +111,21 @@ def test_a_leg_belongs_to_its_session_and_begins_within_it(kind: Any) -> None:
     assert [("I-5", "s-2")] == labels(journal(Draft(kind, another), own=False), session=SESSION)
 
 
+@pytest.mark.parametrize(
+    ("members", "named"), [({"sessionId": "s-1", "sessionSeqStart": 5}, "s-1"), ({"sessionId": 7}, None), ({}, None)]
+)
+def test_a_session_can_be_looked_at_when_the_records_are_read(members: dict[str, Any], named: str | None) -> None:
+    """#225: looked at before them, it might have gone on meanwhile, and the run would be accused."""
+    checker = Checker()
+    before = checker.session_id
+    for record in journal(Draft("start", members), own=False):
+        checker.see(record)
+    checker.end(SESSION)
+
+    assert (None, named) == (before, checker.session_id)
+    assert ("s-1" == named) == ("I-5" in [each.label for each in checker.found if each.subject == "s-1"])
+
+
 # I-8: checkpoints.
 
 CHECKPOINT = {

@@ -92,6 +92,20 @@ def lands(workspace: Workspace, path: str) -> str:
 # Stage 4.
 
 
+def claimed(gate: Gate, ticket: Ticket) -> list[str] | None:
+    """The paths that nobody else may change while this call does; None for all of them.
+
+    None of those that are refused: the call does not start, and `guard` says why.
+    """
+    paths = ticket.tool.paths
+    if paths is None or paths.everywhere:
+        return None
+    try:
+        return gate.workspace.declared(paths.of(ticket.arguments))
+    except Exception:  # noqa: BLE001  # `guard` meets it again, and says what is wrong
+        return []
+
+
 def guard(gate: Gate, ticket: Ticket) -> Guarded | Unguarded:
     """Keep how the paths of a call stand. Blocks as long as their bytes take to be read and kept.
 

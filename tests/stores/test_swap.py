@@ -40,7 +40,7 @@ def world() -> tuple[dict[str, Thing], dict[str, Thing]]:
     before["mode"], left["mode"] = File(b"same", 0o600), File(b"same", 0o644)
     before["shut"], left["shut"] = Dir(0o555), Dir(0o755)
     before["shut/in"], left["shut/in"] = File(b"in"), File(b"changed")
-    for number in range(9):
+    for number in range(10):
         before[f"text{number}"], left[f"text{number}"] = File(b"a" * number), File(b"b" * number * 9)
     return left, before
 

@@ -521,6 +521,27 @@ def test_one_with_what_came_later_says_so_when_it_waits(keeper: Keeper) -> None:
     assert f"`clew restore {RUN} {name} --later`" in refused(keeper, name).next
 
 
+def test_the_run_goes_on_when_what_was_cut_off_is_ended(keeper: Keeper) -> None:
+    """Half a tree is neither what the agent left nor what a person chose."""
+    name = keeper.call("a", keeper.writing("a"))
+    keeper.end("paused")
+    cut_off(keeper, name, 0)
+    agent = clew.Agent(lambda run, prompt: "done", name="editor", tools=[])
+    codes = [refusal(lambda: keeper.home.resume_sync(RUN, agent, signals=False))]
+    codes += [refusal(lambda: keeper.home.plan(RUN, agent))]
+    keeper.restore(name)
+    codes += [refusal(lambda: keeper.home.plan(RUN, agent))]
+
+    assert ["restore_unfinished", "restore_unfinished", "resume_config_mismatch"] == codes
+
+
+def refusal(deed: Callable[[], Any]) -> str:
+    """The code of what refuses it."""
+    with pytest.raises(Refused) as error:
+        deed()
+    return str(error.value.code)
+
+
 def test_a_restore_of_nothing_left_ends_what_was_cut_off(keeper: Keeper) -> None:
     """Its last path was done; only its end was missing."""
     name = three(keeper)

@@ -11,7 +11,7 @@ from clew.core.checkpoint import Checkpoint, PathState
 from clew.core.folding import fold
 from clew.core.ids import call_short
 from clew.core.merging import MERGE_BYTES, merged
-from clew.core.restored import Begun, Intent, Outcome, Told, restore_ended, restore_started
+from clew.core.restored import Begun, Intent, Outcome, Told, restore_ended, restore_started, unfinished
 from clew.core.restoring import Decision, chosen, intents, merged_mode, needed, planned
 from clew.core.resume import check_ours
 from clew.core.state import RunState
@@ -257,15 +257,7 @@ def _begun(state: RunState, wish: Wish) -> Begun | None:
     begun = state.restores.begun
     if begun is None or (begun.checkpoint_id, bool(begun.through)) == (wish.checkpoint, wish.later):
         return begun
-    words = f"clew restore {state.run_id} {begun.checkpoint_id}{' --later' if begun.through else ''}"
-    raise Refused(
-        f"{begun.restore_id} of checkpoint {begun.checkpoint_id!r} was cut off; its paths may be half put back",
-        code="restore_unfinished",
-        next=f"Go on with it first: `{words}`.",
-        run=state.run_id,
-        checkpoint=begun.checkpoint_id,
-        restore=begun.restore_id,
-    )
+    raise unfinished(state.run_id, begun)
 
 
 def _check_reversible(state: RunState, taken: Checkpoint) -> None:

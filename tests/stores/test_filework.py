@@ -210,3 +210,14 @@ def test_folders_on_the_way_are_synced_into_their_parents(work: Path) -> None:
         FileWorkspace(work).write("a/b/x", b"new")
 
     assert [sync for sync in syncs if not sync.endswith(".tmp")] == [str(work), str(work / "a"), str(work / "a/b")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write what is another's, and keep it his")
+def test_what_root_writes_stays_whose_it_was(work: Path) -> None:
+    """An agent in a container must not take a person's files away from them."""
+    build(work, {"a": File(b"theirs", 0o640)})
+    os.chown(work / "a", 65534, 65534)
+    FileWorkspace(work).write("a", b"new")
+    found = (work / "a").stat()
+
+    assert (65534, 65534, 0o640) == (found.st_uid, found.st_gid, found.st_mode & 0o7777)

@@ -193,8 +193,10 @@ def _state(path: str, wanted: Any, before: PathState) -> PathState:
         data = wanted if isinstance(wanted, bytes) else wanted.encode()
     except UnicodeEncodeError as fault:
         raise NothingHappened(f"expects gives {path!r} a text that is not UTF-8: {fault}") from None
-    # What is replaced keeps its mode; that of a new file is the machine's to say.
-    mode = before.mode if before.kind == "file" else None
+    # What is replaced keeps its mode; that of a new file is the machine's to say, and so is whether one that runs by
+    # its owner's rights may do so with another content.
+    plain = before.kind == "file" and before.mode == (before.mode or 0) & 0o777
+    mode = before.mode if plain else None
     return PathState("file", hashlib.sha256(data).hexdigest(), len(data), mode)
 
 

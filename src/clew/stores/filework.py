@@ -46,6 +46,8 @@ def write(ground: Ground, path: str, data: bytes, mark: str) -> None:
             folder.remove(temp)
         fd = folder.born(temp, mode)
         try:
+            if found is not None and anchor.give_to(fd, found.st_uid, found.st_gid) and mode is not None:
+                anchor.set_mode(fd, mode)
             _fill(fd, data, folder, name)
             folder.replace(temp, name)
         except BaseException:

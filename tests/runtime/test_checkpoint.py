@@ -1,8 +1,10 @@
 """Calls that change files, through a living run: what is kept before, what is seen behind, what files are asked."""
 
 import asyncio
+import os
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import clew
 from clew.core.checkpoint import ABSENT, PathState
 from clew.errors import Storage
 from clew.runtime.checkpoint import itself, lands
+from clew.stores.base import COVER_LIMITS
 from clew.stores.memory import MemoryBlobStore
 from clew.stores.workspace import FileWorkspace
 from clew.testing.crash import Crash, CrashPoint
@@ -117,6 +120,42 @@ def test_a_whole_workspace_is_kept_where_no_path_is_known(study: Study) -> None:
     )
     assert found.whole is not None
     assert ({"path": ".git", "why": "kept_out"},) == found.not_covered
+
+
+def command(study: Study, deed: Callable[[], Any]) -> clew.Agent:
+    """An agent that runs one command, which may change anything."""
+    tool = clew.Tool(deed, name="shell", effect="process", paths=clew.WORKSPACE)
+    return agent_of("plain", lambda run: (yield run.call(tool)), tool)
+
+
+@pytest.mark.parametrize("rule", ["note", "*", "/note", "folder"])
+def test_a_command_hides_nothing_by_an_ignore_file(study: Study, rule: str) -> None:
+    """What it changed was covered before it began, so it is listed and can be put back."""
+    study.file("folder").mkdir()
+    study.file("folder/in").write_text("old")
+
+    def build() -> None:
+        study.file(".gitignore").write_text(f"{rule}\n")
+        study.file().write_text("new")
+        study.file("folder/in").write_text("new")
+
+    study.run(command(study, build))
+    report = study.home().restore(RUN, "k1", by="ann", reason="no")
+
+    assert {"note", "folder/in"} <= {each["path"] for each in report["paths"] if each["outcome"] == "restored"}
+    assert ("old", "old") == (study.text(), study.text("folder/in"))
+
+
+def test_a_file_that_grows_beyond_the_bound_can_be_put_back(study: Study) -> None:
+    """Its content of before is kept; that of now need not be."""
+    study.run(command(study, lambda: os.truncate(study.file(), COVER_LIMITS.file_bytes + 1)))
+    report = study.home().restore(RUN, "k1", by="ann", reason="no")
+
+    assert (["restored"], "old", ()) == (
+        [each["outcome"] for each in report["paths"]],
+        study.text(),
+        study.checkpoints[0].not_covered,
+    )
 
 
 # What does not start.

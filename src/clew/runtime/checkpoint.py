@@ -13,7 +13,7 @@ import msgspec
 
 from clew.core.answers import is_long, json_text
 from clew.core.checkpoint import ABSENT, BadManifest, Checkpoint, Manifest, PathState, Whole, probed, read_checkpoint
-from clew.core.cover import encode_cover, not_covered_as_json, touched
+from clew.core.cover import encode_cover, lost, not_covered_as_json, touched
 from clew.core.guarding import built_in
 from clew.core.jsonable import to_json
 from clew.core.needs import Guarded, Look, Looked, Unguarded
@@ -249,18 +249,36 @@ def _seen(gate: Gate, paths: Manifest) -> dict[str, PathState]:
 def _all_seen(gate: Gate, guarded: Guarded) -> Looked:
     before, after = guarded.cover, gate.workspace.cover(keep=gate.blobs)
     assert before is not None
-    found = touched(before, after)
+    alone, _ = stand_each(gate.workspace, lost(before, after))
+    found = touched(before, after, alone)
     told, room = list[str](), MOST_BYTES
     for path in found.paths:
         room -= _bytes_of([path])
         if room >= 0:
             told.append(path)
-    missing = not_covered_as_json({*before.not_covered, *after.not_covered})
+    unknown = {*before.not_covered, *after.not_covered}
+    missing = not_covered_as_json(each for each in unknown if each.path not in alone)
     if len(told) < len(found.paths):
         missing.append({"why": "over_limit", "count": len(found.paths) - len(told)})
     return Looked(
         {path: found.after[path] for path in told}, {path: found.paths[path] for path in told}, tuple(missing)
     )
+
+
+def stand_each(workspace: Workspace, paths: Iterable[str]) -> tuple[Manifest, Mapping[str, str]]:
+    """How the paths stand, and why of those that cannot be seen: a pipe, a file that nobody here may read."""
+    wanted = list(paths)
+    try:
+        return workspace.stand(wanted), {}
+    except ClewError:
+        found: dict[str, PathState] = {}
+        unseen: dict[str, str] = {}
+    for path in wanted:
+        try:
+            found |= workspace.stand([path])
+        except ClewError as fault:
+            unseen[path] = fault.message
+    return found, unseen
 
 
 # The built-in probe.
@@ -312,4 +330,4 @@ def checkpoint_at(store: RunStore, state: RunState, position: int, after: int = 
     return read_checkpoint(store.record_at(state.run_id, position).payload, left)
 
 
-__all__ = ["BadManifest", "Before", "ask_files", "checkpoint_at", "guard", "look", "probe_of"]
+__all__ = ["BadManifest", "Before", "ask_files", "checkpoint_at", "claimed", "guard", "look", "probe_of", "stand_each"]

@@ -1,7 +1,7 @@
 """What a run's checkpoints hold, and how their paths stand now: for `diff` and for `restore`. Touches nothing."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
@@ -9,16 +9,15 @@ from clew.core.checkpoint import (
     BadManifest,
     Checkpoint,
     CheckpointState,
-    Manifest,
     PathState,
 )
 from clew.core.comparing import PathDiff, compared
-from clew.core.cover import decode_cover, touched
+from clew.core.cover import decode_cover, lost, touched
 from clew.core.folding import fold
 from clew.core.ids import check_id
 from clew.core.state import RunState
 from clew.errors import ClewError, NotFound
-from clew.runtime.checkpoint import checkpoint_at
+from clew.runtime.checkpoint import checkpoint_at, stand_each
 from clew.runtime.opening import HomeParts
 from clew.stores.base import Workspace
 
@@ -55,7 +54,8 @@ def unrolled(place: HomeParts, workspace: Workspace, taken: Checkpoint) -> Check
         return taken
     try:
         was = decode_cover(place.blobs.get(taken.whole.sha256))
-        found = touched(was, workspace.cover())
+        now = workspace.cover()
+        found = touched(was, now, stand_each(workspace, lost(was, now))[0])
     except (ClewError, BadManifest):
         return taken
     return msgspec.structs.replace(taken, before=found.paths)
@@ -105,22 +105,6 @@ def diff_run(place: HomeParts, run_id: str, name: str | None) -> Iterator[Differ
 def _difference(place: HomeParts, workspace: Workspace, taken: Checkpoint, later: list[Checkpoint]) -> Difference:
     now, unseen = stand_each(workspace, taken.before or ())
     return Difference(taken, compared(taken, later, now, unseen), place, workspace)
-
-
-def stand_each(workspace: Workspace, paths: Iterable[str]) -> tuple[Manifest, Mapping[str, str]]:
-    """How the paths stand, and why of those that cannot be seen: a pipe, a file that nobody here may read."""
-    wanted = list(paths)
-    try:
-        return workspace.stand(wanted), {}
-    except ClewError:
-        found: dict[str, PathState] = {}
-        unseen: dict[str, str] = {}
-    for path in wanted:
-        try:
-            found |= workspace.stand([path])
-        except ClewError as fault:
-            unseen[path] = fault.message
-    return found, unseen
 
 
 def content_of(place: HomeParts, workspace: Workspace, path: str, state: PathState) -> bytes | None:

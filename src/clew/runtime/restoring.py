@@ -16,12 +16,12 @@ from clew.core.restoring import Decision, chosen, intents, merged_mode, needed, 
 from clew.core.resume import check_ours
 from clew.core.state import RunState
 from clew.errors import ClewError, NotFound, Refused, UsageError
+from clew.runtime.checkpoint import stand_each
 from clew.runtime.comparing import (
     checkpoints_of,
     content_of,
     find_checkpoint,
     read_kept,
-    stand_each,
     standing_content,
     unrolled,
     workspace_of,

@@ -4,7 +4,7 @@ What a checkpoint means is `core/checkpoint`; when one is made is `core/guarded`
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath, PurePosixPath
 from typing import Any, Final
@@ -12,7 +12,17 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.answers import is_long, json_text
-from clew.core.checkpoint import ABSENT, BadManifest, Checkpoint, Manifest, PathState, Whole, probed, read_checkpoint
+from clew.core.checkpoint import (
+    ABSENT,
+    BadManifest,
+    Checkpoint,
+    Manifest,
+    PathState,
+    Whole,
+    holding,
+    probed,
+    read_checkpoint,
+)
 from clew.core.cover import encode_cover, lost, not_covered_as_json, touched
 from clew.core.guarding import built_in
 from clew.core.jsonable import to_json
@@ -131,19 +141,46 @@ def _kept(gate: Gate, ticket: Ticket, paths: Paths) -> Guarded:
             path.encode()
             gate.workspace.resolve(path)
     listed = gate.workspace.declared(declared)
-    for path in listed:
-        if gate.redactor.text(path) != path:
-            raise NothingHappened("one of its paths has a secret in it, and would stand in the journal")
-    if _bytes_of(listed) > MOST_BYTES:
-        raise NothingHappened(f"it names {len(listed)} paths, more than one record holds")
+    _check_listed(gate, listed)
     before = gate.workspace.stand(listed, keep=gate.blobs)
+    inside, missing = gate.workspace.inside(_folders(before, before))
+    if inside:
+        _check_listed(gate, [*before, *inside])
+        before |= gate.workspace.stand([path for path in inside if path not in before], keep=gate.blobs)
+    left_out = tuple(not_covered_as_json(missing))
     if paths.expects is None:
-        return Guarded(before)
+        return Guarded(before, not_covered=left_out)
     seen = Before(gate.workspace, gate.blobs, declared, before)
     function, arguments = paths.expects, paths.whole(ticket.arguments)
     expected = _own_code(ticket, "expects", lambda: function(seen, **arguments))
     whole = expected if isinstance(expected, Expected) else Expected(expected)
-    return Guarded(before, _expects(gate.workspace, before, whole), _result(gate, ticket, whole))
+    expects, result = _expects(gate.workspace, before, whole), _result(gate, ticket, whole)
+    return Guarded(before, expects, result, not_covered=left_out)
+
+
+def _check_listed(gate: Gate, paths: Sequence[str]) -> None:
+    """`NothingHappened` where these paths cannot stand in a record."""
+    if any(gate.redactor.text(path) != path for path in paths):
+        raise NothingHappened("one of its paths has a secret in it, and would stand in the journal")
+    if _bytes_of(paths) > MOST_BYTES:
+        raise NothingHappened(f"it names {len(paths)} paths, more than one record holds")
+
+
+def _folders(before: Manifest, now: Manifest) -> list[str]:
+    """Which of these paths are folders now that count with all that is in them."""
+    return [path for path in holding(before) if now[path].kind == "folder"]
+
+
+def stand_now(workspace: Workspace, before: Manifest, *, keep: BlobStore | None = None) -> dict[str, PathState]:
+    """How the paths of a checkpoint stand, and what is new in the folders among them.
+
+    Raises:
+        Refused: `not_a_file`, `outside_workspace`. Storage.
+    """
+    now = workspace.stand(before, keep=keep)
+    inside, _ = workspace.inside(_folders(before, now))
+    new = [path for path in inside if path not in now]
+    return {**now, **(workspace.stand(new, keep=keep) if new else {})}
 
 
 def _own_code(ticket: Ticket, what: str, ask: Any) -> Any:
@@ -169,17 +206,22 @@ def _expects(workspace: Workspace, before: Manifest, expected: Expected) -> dict
     if not isinstance(expected.paths, Mapping):
         raise NothingHappened(f"expects gave {type(expected.paths).__name__}, which is no mapping of paths")
     found: dict[str, PathState] = {}
+    holders = frozenset(holding(before))
     for path, wanted in expected.paths.items():
         is_content = isinstance(wanted, bytes | str)
         place = lands(workspace, path) if is_content else itself(workspace, path)
-        if place not in before:
+        if place not in before and holders.isdisjoint(_above(place)):
             raise NothingHappened(f"expects names {path!r}, which is not among its paths")
-        found[place] = _state(path, wanted, before[place])
+        found[place] = _state(path, wanted, before.get(place, ABSENT))
     for place in [place for place, state in found.items() if state != ABSENT]:
-        for above in map(str, PurePosixPath(place).parents):
-            if before.get(above) == ABSENT:
+        for above in _above(place):
+            if before.get(above, None if holders.isdisjoint(_above(above)) else ABSENT) == ABSENT:
                 found.setdefault(above, PathState("folder"))
     return found
+
+
+def _above(place: str) -> list[str]:
+    return [str(above) for above in PurePosixPath(place).parents]
 
 
 def _state(path: str, wanted: Any, before: PathState) -> PathState:
@@ -224,7 +266,7 @@ def look(gate: Gate, ticket: Ticket, need: Look) -> Looked | None:
         return None
     try:
         if need.guarded.whole is None:
-            return Looked(_seen(gate, need.guarded.paths or {}))
+            return Looked(_seen(gate, need.guarded.paths or {}), not_covered=need.guarded.not_covered)
         return _all_seen(gate, need.guarded)
     except Exception:  # noqa: BLE001  # what the attempt came to is known, and is written down whatever this says
         return None
@@ -241,9 +283,11 @@ def _lives(gate: Gate, mark: str) -> bool:
 def _seen(gate: Gate, paths: Manifest) -> dict[str, PathState]:
     """Now; contents are kept, for a diff and a merge. Where they cannot be, how the paths stand is worth knowing."""
     try:
-        return gate.workspace.stand(paths, keep=gate.blobs)
+        now = stand_now(gate.workspace, paths, keep=gate.blobs)
     except ClewError:
-        return gate.workspace.stand(paths)
+        now = stand_now(gate.workspace, paths)
+    _check_listed(gate, list(now))
+    return now
 
 
 def _all_seen(gate: Gate, guarded: Guarded) -> Looked:
@@ -311,7 +355,7 @@ def ask_files(workspace: Workspace, checkpoint: Checkpoint) -> Verdict:
     """
     assert checkpoint.before is not None
     try:
-        now = workspace.stand(checkpoint.before)
+        now = stand_now(workspace, checkpoint.before)
     except ClewError as fault:
         return CannotTell(f"the paths cannot be looked at: {fault.message}", RETRY_S)
     verdict = probed(checkpoint.before, now, checkpoint.expects)
@@ -330,4 +374,15 @@ def checkpoint_at(store: RunStore, state: RunState, position: int, after: int = 
     return read_checkpoint(store.record_at(state.run_id, position).payload, left)
 
 
-__all__ = ["BadManifest", "Before", "ask_files", "checkpoint_at", "claimed", "guard", "look", "probe_of", "stand_each"]
+__all__ = [
+    "BadManifest",
+    "Before",
+    "ask_files",
+    "checkpoint_at",
+    "claimed",
+    "guard",
+    "look",
+    "probe_of",
+    "stand_each",
+    "stand_now",
+]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from clew.core.checkpoint import (
+    ABSENT,
     BadManifest,
     Checkpoint,
     CheckpointState,
@@ -17,7 +18,7 @@ from clew.core.folding import fold
 from clew.core.ids import check_id
 from clew.core.state import RunState
 from clew.errors import ClewError, NotFound
-from clew.runtime.checkpoint import checkpoint_at, stand_each
+from clew.runtime.checkpoint import checkpoint_at, stand_each, stand_now
 from clew.runtime.opening import HomeParts
 from clew.stores.base import Workspace
 
@@ -46,10 +47,12 @@ def read_kept(place: HomeParts, state: RunState, known: CheckpointState) -> Chec
 
 
 def unrolled(place: HomeParts, workspace: Workspace, taken: Checkpoint) -> Checkpoint:
-    """A checkpoint of a whole workspace whose second record is missing: every path that is not as it was.
+    """A checkpoint whose second record is missing. Of a whole workspace: every path that is not as it was.
 
     Who changed it, nobody knows. As it is when its manifest cannot be read.
     """
+    if taken.whole is None and taken.after is None:
+        return _with_what_is_new(workspace, taken)
     if taken.before is not None or taken.whole is None:
         return taken
     try:
@@ -59,6 +62,16 @@ def unrolled(place: HomeParts, workspace: Workspace, taken: Checkpoint) -> Check
     except (ClewError, BadManifest):
         return taken
     return msgspec.structs.replace(taken, before=found.paths)
+
+
+def _with_what_is_new(workspace: Workspace, taken: Checkpoint) -> Checkpoint:
+    """With what is new in the folders among its paths, whoever made it."""
+    before = taken.before or {}
+    try:
+        new = stand_now(workspace, before).keys() - before.keys()
+    except ClewError:
+        return taken
+    return msgspec.structs.replace(taken, before={**before, **dict.fromkeys(sorted(new), ABSENT)})
 
 
 def checkpoints_of(state: RunState) -> list[CheckpointState]:

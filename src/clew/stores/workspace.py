@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from clew.core.checkpoint import PathState
-from clew.core.cover import Cover
+from clew.core.cover import Cover, NotCovered
 from clew.disk import files, tree
 from clew.disk.search import TooSlow, seek_apart
 from clew.errors import Refused, Storage
@@ -147,6 +147,16 @@ class FileWorkspace:
             return {path: ground.state(path, take) for path in wanted}
         with keep.pack() as pack:
             return {path: ground.state(path, pack.keep) for path in wanted}
+
+    def inside(self, folders: Iterable[str]) -> tuple[list[str], list[NotCovered]]:
+        """All that lies in these folders, at any depth, and what of it can be no path of a manifest.
+
+        Raises:
+            Refused: `outside_workspace`. Storage: the names in one cannot be read.
+        """
+        ground, missing = self._ground(), dict[str, NotCovered]()
+        found = {path for folder in folders for path in ground.inside(folder, missing)}
+        return sorted(found), [missing[path] for path in sorted(missing)]
 
     def put_back(self, plan: Sequence[PutBack], blobs: BlobStore, *, mark: str) -> list[PutBackEnd]:
         """Let paths stand again as they did, one after the other, each whole or not at all; it raises for none."""

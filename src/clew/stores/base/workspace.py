@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 
 from clew.core.checkpoint import PathState
-from clew.core.cover import Cover
+from clew.core.cover import Cover, NotCovered
 from clew.stores.base.kept import BlobStore
 
 
@@ -177,6 +177,17 @@ class Workspace(Protocol):
         Raises:
             Refused: `not_a_file` for a pipe, a socket or a device; `outside_workspace`.
             Storage: it cannot be read or kept; `file_changing` when it did not stand still while it was read.
+        """
+        ...
+
+    def inside(self, folders: Iterable[str]) -> tuple[list[str], list[NotCovered]]:
+        """The paths of all that lies in these folders, at any depth, and what of it can be no path of a manifest.
+
+        Args:
+            folders: Paths of a manifest; of one that is no folder by now, nothing.
+
+        Raises:
+            Refused: `outside_workspace`. Storage: the names in one cannot be read.
         """
         ...
 

@@ -196,8 +196,12 @@ def test_a_folder_that_a_call_makes_goes_with_what_the_call_put_into_it(study: S
 
 def test_a_folder_on_the_way_is_not_taken_for_the_calls(study: Study) -> None:
     """What a person puts beside the file that was named is no work of the call."""
-    put = writing(study, first=lambda: (study.file("way").mkdir(), study.file("way/mine").write_text("mine")))
-    study.run(putting(study, "plain", put, path="way/a"))
+
+    def make_way() -> None:
+        study.file("way").mkdir()
+        study.file("way/mine").write_text("mine")
+
+    study.run(putting(study, "plain", writing(study, first=make_way), path="way/a"))
 
     assert ({"way": "conflict", "way/a": "restored"}, "mine") == (outcomes(study), study.text("way/mine"))
 

@@ -61,6 +61,21 @@ def test_what_a_dead_call_left_is_read_where_it_stands(keeper: Keeper) -> None:
     assert ("unknown", b"two\n", None) == (path.standing, before, found.content("a", path.compared))
 
 
+def test_why_a_content_is_not_to_be_had_is_said(keeper: Keeper) -> None:
+    """Pruned on purpose, or damaged: only the second wants somebody to look at the disk."""
+    keeper.edit("a", b"two\n")
+    keeper.end()
+    (keeper.folder / "a").unlink()
+    (path,) = only(keeper).paths
+    blobs = keeper.folder / ".clew" / "blobs"
+    (blobs / (path.before.sha256 or "")[:2] / (path.before.sha256 or "")).write_bytes(b"rot")
+    damaged = only(keeper).shown("a", path.before)
+    keeper.home.prune(keep_days=0)
+    pruned = only(keeper).shown("a", path.before)
+
+    assert (True, True) == ("have the digest" in str(damaged), "was pruned on" in str(pruned))
+
+
 @pytest.fixture
 def dead(tmp_path: Path) -> Study:
     """A command of which nobody heard: it changed one file, made one, removed one; a person changed another since."""

@@ -20,6 +20,7 @@ from clew.core.state import RunState
 from clew.errors import ClewError, NotFound
 from clew.runtime.checkpoint import checkpoint_at, stand_each, stand_now
 from clew.runtime.opening import HomeParts
+from clew.runtime.shelves import why_missing
 from clew.stores.base import Workspace
 
 
@@ -30,10 +31,16 @@ class Difference(msgspec.Struct, frozen=True):
     paths: tuple[PathDiff, ...]
     place: HomeParts
     workspace: Workspace
+    run_id: str
 
     def content(self, path: str, state: PathState) -> bytes | None:
         """The bytes of a file in one of its states; None where they are not kept and do not stand there any more."""
         return content_of(self.place, self.workspace, path, state)
+
+    def shown(self, path: str, state: PathState) -> bytes | str | None:
+        """The same, or why they are not to be had: pruned, and when, missing or damaged."""
+        found = self.content(path, state)
+        return found if found is not None or state.sha256 is None else why_gone(self.place, self.run_id, state.sha256)
 
 
 def workspace_of(place: HomeParts, state: RunState) -> Workspace:
@@ -112,12 +119,21 @@ def diff_run(place: HomeParts, run_id: str, name: str | None) -> Iterator[Differ
     kept = {at: read_kept(place, state, known[at]) for at in range(min(chosen, default=0), len(known))}
     for at in chosen:
         later = [each for number, each in kept.items() if number > at]
-        yield _difference(place, workspace, unrolled(place, workspace, kept[at]), later)
+        taken = unrolled(place, workspace, kept[at])
+        now, unseen = stand_each(workspace, taken.before or ())
+        yield Difference(taken, compared(taken, later, now, unseen), place, workspace, run_id)
 
 
-def _difference(place: HomeParts, workspace: Workspace, taken: Checkpoint, later: list[Checkpoint]) -> Difference:
-    now, unseen = stand_each(workspace, taken.before or ())
-    return Difference(taken, compared(taken, later, now, unseen), place, workspace)
+def why_gone(place: HomeParts, run_id: str, sha256: str) -> str:
+    """Why a content cannot be had, in words; empty when it can."""
+    try:
+        for _ in place.blobs.pieces(sha256):
+            pass
+    except NotFound as fault:
+        return why_missing(place.upkeep, run_id, sha256, fault).message
+    except ClewError as fault:
+        return fault.message
+    return ""
 
 
 def content_of(place: HomeParts, workspace: Workspace, path: str, state: PathState) -> bytes | None:

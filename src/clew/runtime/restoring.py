@@ -15,7 +15,7 @@ from clew.core.restored import Begun, Intent, Outcome, Told, restore_ended, rest
 from clew.core.restoring import Decision, chosen, intents, merged_mode, needed, planned
 from clew.core.resume import check_ours
 from clew.core.state import RunState
-from clew.errors import ClewError, NotFound, Refused, UsageError
+from clew.errors import ClewError, Refused, UsageError
 from clew.runtime.checkpoint import stand_each
 from clew.runtime.comparing import (
     checkpoints_of,
@@ -24,6 +24,7 @@ from clew.runtime.comparing import (
     read_kept,
     standing_content,
     unrolled,
+    why_gone,
     workspace_of,
 )
 from clew.runtime.ending import publish
@@ -32,7 +33,6 @@ from clew.runtime.opening import HomeParts
 from clew.runtime.recovery import Reopened, close_quietly, end_leg
 from clew.runtime.reviewing import Said
 from clew.runtime.settling import finished_first
-from clew.runtime.shelves import why_missing
 from clew.stores.base import PutBack, PutBackEnd, Workspace
 
 
@@ -167,18 +167,8 @@ class Job:
     def _gone(self, digests: Iterable[str]) -> dict[str, str]:
         """Which of these contents are missing or damaged, in words."""
         lost = [digest for digest in digests if not self.place.blobs.has(digest)]
-        return {digest: why for digest in lost if (why := self._why_gone(digest))}
-
-    def _why_gone(self, digest: str) -> str:
-        try:
-            for _ in self.place.blobs.pieces(digest):
-                pass
-        except NotFound as fault:
-            gone = why_missing(self.place.upkeep, self.state.run_id, digest, fault)
-            return f"its content cannot be had: {gone.message}"
-        except ClewError as fault:
-            return f"its content cannot be had: {fault.message}"
-        return ""
+        found = {digest: why_gone(self.place, self.state.run_id, digest) for digest in lost}
+        return {digest: f"its content cannot be had: {why}" for digest, why in found.items() if why}
 
     def _mix(self, decision: Decision) -> Decision:
         """Both changes in one content; or a conflict, for what cannot be merged stays as it is."""

@@ -10,6 +10,7 @@ import pytest
 
 import clew
 from clew.errors import ClewError, Held, NotFound, Refused, UsageError
+from clew.runtime.living import running
 from clew.stores.blobs import FileBlobStore
 from tests.runtime.keeper import RUN, WHO, Keeper, outcomes, standing
 
@@ -540,6 +541,27 @@ def refusal(deed: Callable[[], Any]) -> str:
     with pytest.raises(Refused) as error:
         deed()
     return str(error.value.code)
+
+
+def test_nothing_is_put_back_while_the_call_may_still_write(keeper: Keeper) -> None:
+    """Its body was left behind when its time was up: what is put back now, it would write over."""
+    name = keeper.edit("a", b"half", dies=True)
+    keeper.end("dead")
+    with running(f"{RUN}:edit-1:c1", 1):
+        error = refused(keeper, name)
+    found = keeper.restore(name)
+
+    assert ("process_alive", {"a": "unknown"}) == (error.code, found)
+
+
+def test_a_process_that_a_call_left_behind_on_purpose_is_no_hindrance(keeper: Keeper) -> None:
+    """It was over when it was looked at; a server that it started may serve on."""
+    name = keeper.edit("a", b"call")
+    keeper.end()
+    with running(f"{RUN}:edit-1:c1", 1):
+        found = keeper.restore(name)
+
+    assert {"a": "restored"} == found
 
 
 def test_a_restore_of_nothing_left_ends_what_was_cut_off(keeper: Keeper) -> None:

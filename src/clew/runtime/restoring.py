@@ -15,7 +15,7 @@ from clew.core.restored import Begun, Intent, Outcome, Told, restore_ended, rest
 from clew.core.restoring import Decision, chosen, intents, merged_mode, needed, planned
 from clew.core.resume import check_ours
 from clew.core.state import RunState
-from clew.errors import ClewError, Refused, UsageError
+from clew.errors import ClewError, Held, Refused, UsageError
 from clew.runtime.checkpoint import stand_each
 from clew.runtime.comparing import (
     checkpoints_of,
@@ -29,6 +29,7 @@ from clew.runtime.comparing import (
 )
 from clew.runtime.ending import publish
 from clew.runtime.journal import Journal
+from clew.runtime.living import running_here
 from clew.runtime.opening import HomeParts
 from clew.runtime.recovery import Reopened, close_quietly, end_leg
 from clew.runtime.reviewing import Said
@@ -66,7 +67,8 @@ def restore_run(place: HomeParts, run_id: str, wish: Wish, said: Said, *, dry_ru
     Raises:
         NotFound: `unknown_run`, `checkpoint_not_found`. UsageError: `invalid_checkpoint_id`, `path_not_recorded`.
         Refused: `foreign_run`, `checkpoint_not_reversible`; `restore_unfinished` while another one is.
-        Held: somebody runs it, or its owner is not proven gone. Corrupt, Storage.
+        Held: somebody runs it, or its owner is not proven gone; `process_alive`: something that an open attempt began
+            still lives. Corrupt, Storage.
 
     Source:
         DESIGN §7; contract #145 to #151, #155; cases C53 to C65.
@@ -138,7 +140,23 @@ class Job:
         self.span = [unrolled(place, self.workspace, taken) for taken in kept[:count]]
         for taken in self.span:
             _check_reversible(state, taken)
+        self._check_over()
         self.decisions = self._decided(kept[count:])
+
+    def _check_over(self) -> None:
+        """What still writes would write over what was put back: `Held` (`process_alive`)."""
+        open_ = [taken for taken in self.span if taken.after is None]
+        living = running_here() | (dict(self.place.processes.living(self.state.run_id)) if open_ else {})
+        for taken in open_:
+            words = living.get(f"{taken.key}#{taken.attempt}")
+            if words is not None:
+                raise Held(
+                    f"what attempt {taken.attempt} of {taken.key!r} began still lives, and may still write: {words}",
+                    code="process_alive",
+                    next="Wait for it or end it, then do it again.",
+                    run=self.state.run_id,
+                    checkpoint=taken.checkpoint_id,
+                )
 
     def _decided(self, later: Sequence[Checkpoint]) -> list[Decision]:
         begun, paths = self.begun, self._chosen()

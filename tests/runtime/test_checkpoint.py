@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 import clew
+from clew import toolkit
 from clew.core.checkpoint import ABSENT, PathState
 from clew.errors import Storage
 from clew.runtime.checkpoint import itself, lands
+from clew.runtime.gate import Gate
 from clew.stores.base import COVER_LIMITS
 from clew.stores.memory import MemoryBlobStore
 from clew.stores.workspace import FileWorkspace
@@ -122,6 +124,35 @@ def test_a_whole_workspace_is_kept_where_no_path_is_known(study: Study) -> None:
     )
     assert found.whole is not None
     assert ({"path": ".git", "why": "kept_out"},) == found.not_covered
+
+
+@pytest.mark.parametrize(
+    "tool", [toolkit.write_file, toolkit.edit_file, toolkit.delete_file], ids=lambda tool: tool.name
+)
+def test_what_a_person_saves_behind_the_look_is_not_written_over(
+    study: Study, tool: clew.Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was kept nowhere: the agent is told, looks again, and decides anew; putting back takes nothing away either."""
+    called = Gate.call_of
+
+    def call_of(gate: Gate, ticket: Any, attempt: int) -> clew.Call:
+        study.file().write_text("old, and mine")
+        return called(gate, ticket, attempt)
+
+    monkeypatch.setattr(Gate, "call_of", call_of)
+    given: dict[str, Any] = {"write_file": {"content": "new"}, "edit_file": {"old": "old", "new": "new"}}
+
+    def script(run: Any) -> Any:
+        try:
+            yield run.call(tool, path="note", **given.get(tool.name, {}))
+        except clew.ToolError as told:
+            return told.facts["kind"], "changed by somebody else" in told.message
+
+    result = study.run(agent_of("plain", script, tool))
+    report = study.home().restore(RUN, "k1", by="ann", reason="no")
+
+    assert (["nothing_happened", True], "old, and mine") == (result.output, study.text())
+    assert "restored" not in {each["outcome"] for each in report["paths"]}
 
 
 # A folder that is named.

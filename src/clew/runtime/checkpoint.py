@@ -125,7 +125,9 @@ def guard(gate: Gate, ticket: Ticket) -> Guarded | Unguarded:
     paths = ticket.tool.paths
     assert paths is not None
     try:
-        return _all_kept(gate) if paths.everywhere else _kept(gate, ticket, paths)
+        found = _all_kept(gate) if paths.everywhere else _kept(gate, ticket, paths)
+        ticket.kept = found.paths
+        return found
     except Exception as fault:  # noqa: BLE001  # whatever refused: no checkpoint, and the tool does not run
         refused = isinstance(fault, NothingHappened | UsageError) or getattr(fault, "code", "") in _PATH_CODES
         message = text_of(getattr(fault, "message", fault))

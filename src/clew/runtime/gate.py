@@ -61,6 +61,7 @@ class Gate(Meter):
         return Call(
             facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace,
             processes=self.processes, called_off=self.called_off, leg=self.journal.nonce, proposed=ticket.proposed,
+            kept=ticket.kept,
         )  # fmt: skip
 
     def called_off(self) -> bool:

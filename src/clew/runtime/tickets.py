@@ -7,6 +7,7 @@ import msgspec
 from clew.core.answers import Answer, Unrecorded
 from clew.core.calls import CallState
 from clew.core.capability import Capability
+from clew.core.checkpoint import Manifest
 from clew.core.effect import KEY_HELD, Walk
 from clew.core.events import CallFacts
 from clew.core.guarded import BUILT_IN, GuardedWalk
@@ -22,7 +23,7 @@ class Ticket(msgspec.Struct):
 
     `proposed`: a model wants it, not the agent's own code; `counted`: the last attempt that the limits have counted;
     `until_ms`: when the permission lapses by which it may start, if it does; `lane`: its place among those that change
-    files, once it has one.
+    files, once it has one; `kept`: how its paths stood before this attempt.
     """
 
     tool: Tool
@@ -37,6 +38,7 @@ class Ticket(msgspec.Struct):
     counted: int = 0
     until_ms: int = 0
     lane: Lane | None = None
+    kept: Manifest | None = None
 
 
 def deliver(tool: Tool, answer: Answer | Unrecorded) -> Any:

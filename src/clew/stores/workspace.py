@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from clew.core.checkpoint import PathState
+from clew.core.checkpoint import Manifest, PathState
 from clew.core.cover import Cover, NotCovered
 from clew.disk import files, tree
 from clew.disk.search import TooSlow, seek_apart
@@ -91,24 +91,24 @@ class FileWorkspace:
         skipped = tuple((path, why) for path, why in found["skipped"])
         return Found(tuple(found["matches"]), found["searched"], found["more"], skipped)
 
-    def write(self, path: str, data: bytes, *, mark: str = "") -> str:
+    def write(self, path: str, data: bytes, *, mark: str = "", kept: Manifest | None = None) -> str:
         """Make this the file's whole content; returns its path below the folder.
 
         Raises:
-            Refused: `outside_workspace`, `not_a_file`, `file_read_only`; nothing was changed. Storage.
+            Refused: `outside_workspace`, `not_a_file`, `file_read_only`, `file_changed`; nothing was changed. Storage.
         """
         below = self._below(path, self._place(path))
-        filework.write(self._ground(), below, data, mark)
+        filework.write(self._ground(), below, data, mark, _as_kept(below, kept))
         return below
 
-    def delete(self, path: str, *, mark: str = "") -> str:
+    def delete(self, path: str, *, mark: str = "", kept: Manifest | None = None) -> str:
         """Remove a file or a link itself, durably; returns its path below the folder.
 
         Raises:
-            Refused: `outside_workspace`, `not_a_file`. NotFound: `file_missing`. Storage.
+            Refused: `outside_workspace`, `not_a_file`, `file_changed`. NotFound: `file_missing`. Storage.
         """
         below = self._itself(path)
-        filework.delete(self._ground(), below)
+        filework.delete(self._ground(), below, mark, _as_kept(below, kept))
         return below
 
     def move(self, path: str, to: str, *, mark: str = "") -> str:
@@ -244,6 +244,13 @@ class FileWorkspace:
             return tree.kind_of(self._place(path)) == "file"
         except (Refused, Storage):
             return False
+
+
+def _as_kept(below: str, kept: Manifest | None) -> PathState | None:
+    """How a path was kept; one that was not is where a link leads that somebody has put there since."""
+    if kept is not None and below not in kept:
+        raise filework.changed(below)
+    return None if kept is None else kept[below]
 
 
 def _is_text(name: str) -> bool:

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from clew.core.checkpoint import PathState
+from clew.core.checkpoint import Manifest, PathState
 from clew.core.cover import Cover, NotCovered
 from clew.stores.base.kept import BlobStore
 
@@ -125,22 +125,25 @@ class Workspace(Protocol):
         """
         ...
 
-    def write(self, path: str, data: bytes, *, mark: str = "") -> str:
+    def write(self, path: str, data: bytes, *, mark: str = "", kept: Manifest | None = None) -> str:
         """Make this the file's whole content, durably: after a crash it is the old content or this. Returns the path.
 
         Parent folders are made; a file that is replaced keeps its mode. `mark` is the call's own: what a death left
-        half written beside the file is used up by the next write under the same mark.
+        half written beside the file is used up by the next write under the same mark. With `kept`, as a call has it,
+        only what stands as it was kept is replaced: what somebody wrote behind that is kept nowhere.
 
         Raises:
-            Storage: the machine refused; after `durability_barrier_failed` the new content may stand.
+            Refused: `file_changed`; nothing was changed. Storage: the machine refused; after
+                `durability_barrier_failed` the new content may stand.
         """
         ...
 
-    def delete(self, path: str, *, mark: str = "") -> str:
-        """Remove a file or a link itself, durably. Returns the path.
+    def delete(self, path: str, *, mark: str = "", kept: Manifest | None = None) -> str:
+        """Remove a file or a link itself, durably; with `kept` only what stands as it was kept. Returns the path.
 
         Raises:
-            Refused: `not_a_file` for a folder or anything else. NotFound: `file_missing`. Storage: as `write`.
+            Refused: `not_a_file` for a folder or anything else; `file_changed`. NotFound: `file_missing`.
+            Storage: as `write`.
         """
         ...
 

@@ -12,6 +12,7 @@ from clew.core.checkpoint import (
     BadManifest,
     PathState,
     changes,
+    holding,
     is_below,
     manifest_as_json,
     probed,
@@ -37,6 +38,7 @@ MANIFESTS = st.dictionaries(PATHS, STATES, max_size=5)
 
 OLD = PathState("file", DIGESTS[0], 3, 0o644)
 NEW = PathState("file", DIGESTS[1], 4, 0o644)
+FOLDER = PathState("folder", mode=0o755)
 
 
 # Records.
@@ -198,8 +200,8 @@ def test_a_probe_of_files_never_claims_what_they_do_not_show(
 ) -> None:
     """Happened only if every path is as announced, did not happen only if every path is as it was."""
     left = {**before, **(expects or {})}
-    as_left = all(now.get(path, ABSENT) == left[path] for path in left)
-    as_before = all(now.get(path, ABSENT) == before.get(path, ABSENT) for path in left)
+    as_left = all(now.get(path, ABSENT) == left.get(path, ABSENT) for path in {*left, *now})
+    as_before = all(now.get(path, ABSENT) == before.get(path, ABSENT) for path in {*left, *now})
     verdict = probed(before, now, expects)
 
     assert as_before == isinstance(verdict, DidNotHappen)
@@ -274,6 +276,7 @@ def test_a_first_record_that_is_not_whole_is_no_checkpoint(members: dict[str, An
         ({"idempotencyKey": "k"}, "its second record is of 'k'"),
         ({"after": None}, "no list"),
         ({"after": []}, "other paths than it began with"),
+        ({"after": [{"path": "a", "type": "absent"}, {"path": "b", "type": "absent"}]}, "other paths than it began"),
         ({"notCovered": 7}, "its notCovered cannot be read"),
     ],
 )
@@ -283,6 +286,38 @@ def test_a_second_record_that_does_not_fit_is_refused(members: dict[str, Any], w
         read_checkpoint(KEPT, {**LEFT, **members})
 
     assert why in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        ({"a": OLD}, ["a"]),
+        ({"d": FOLDER, "d/a": OLD}, ["d", "d/a"]),
+        ({"d": ABSENT, "d/e": ABSENT, "d/e/a": ABSENT}, ["d/e/a"]),
+        ({"d": ABSENT}, ["d"]),
+    ],
+)
+def test_a_folder_counts_with_what_is_in_it_unless_it_is_only_on_the_way(
+    manifest: dict[str, PathState], expected: list[str]
+) -> None:
+    """Who names a folder means all of it; who names a file in a folder that is to be made means that file."""
+    assert expected == holding(manifest)
+
+
+def test_what_a_call_made_in_its_folder_was_absent_before() -> None:
+    """Its list is made when the call is over, for nobody could name it before."""
+    first = {**KEPT, "paths": manifest_as_json({"d": FOLDER})}
+    second = {**KEPT, "after": manifest_as_json({"d": FOLDER, "d/new": NEW})}
+    found = read_checkpoint(first, second)
+
+    assert ({"d": FOLDER, "d/new": ABSENT}, {"d": FOLDER, "d/new": NEW}) == (found.before, found.after)
+
+
+def test_a_folder_in_which_something_is_new_is_not_as_it_was() -> None:
+    """A call that died in the middle of a folder is not begun again as if it had done nothing."""
+    verdict = probed({"d": FOLDER}, {"d": FOLDER, "d/new": NEW}, {"d": FOLDER})
+
+    assert isinstance(verdict, CannotTell)
 
 
 def test_a_whole_workspace_has_its_paths_in_the_second_record() -> None:

@@ -10,11 +10,13 @@ from clew.core.cover import (
     Touched,
     decode_cover,
     encode_cover,
+    lost,
     not_covered_as_json,
     touched,
 )
 
 OLD = PathState("file", sha256="a" * 64, size_bytes=1, mode=0o600)
+FOLDER = PathState("folder", mode=0o755)
 NEW = PathState("file", sha256="b" * 64, size_bytes=1, mode=0o600)
 
 
@@ -40,6 +42,19 @@ def test_a_path_that_one_side_did_not_cover_is_not_said_to_have_come_or_gone(unk
     found = touched(short, full) if side == "before" else touched(full, short)
 
     assert found == Touched({}, {})
+
+
+def test_what_is_not_covered_any_more_is_looked_at_by_itself() -> None:
+    """A command that writes an ignore file must not hide by it what else it did."""
+    before = Cover({"build": FOLDER, "build/a": OLD, "build/b": OLD, "c": OLD})
+    after = Cover({"c": OLD}, (NotCovered("build", "ignored", ".gitignore: build"), NotCovered("d", "too_large")))
+
+    found = touched(before, after, {"build": FOLDER, "build/a": NEW})
+
+    assert (["build", "build/a", "build/b"], Touched({"build/a": OLD}, {"build/a": NEW})) == (
+        lost(before, after),
+        found,
+    )
 
 
 def test_a_path_beside_one_that_is_not_covered_is_known() -> None:

@@ -103,7 +103,7 @@ PATHS: dict[str, tuple[list[Any], dict[str, Any], list[list[str]], End]] = {
     "it knows that nothing happened": (
         [Raised("CardDeclined", "no", nothing_happened=True)],
         {},
-        [OPENED, ["unknown", "left", "effect_review", *ERROR]],
+        [OPENED, ["unknown", "effect_review", *ERROR]],
         Answered(Answer(None, ErrorAnswer("nothing_happened", "no"))),
     ),
     "it raised, and all is as it said": (

@@ -409,3 +409,11 @@ def test_every_checkpoint_of_an_opened_attempt_has_a_row() -> None:
         (row["checkpointId"], row["stepId"], row["idempotencyKey"], row["attempt"], row["tool"], row["left"])
         for row in checkpoint_rows(state)
     ]
+
+
+def test_what_of_a_folder_is_not_kept_is_said_before_the_start() -> None:
+    """Who reads of a call that died must know what could not come back, too."""
+    missing = {"path": "d/.git", "why": "kept_out"}
+    said = said_kept(CALL, 1, Guarded({"d": PathState("folder", mode=0o755)}, not_covered=(missing,)))
+
+    assert [missing] == said.payload["notCovered"]

@@ -17,6 +17,7 @@ from clew.core.checkpoint import CheckpointState
 from clew.core.codec import LineReader
 from clew.core.folding import fold
 from clew.core.operation import DurableOperation, OperationEvent
+from clew.core.restored import Begun, Restores
 from clew.core.resume import (
     Decision,
     Facts,
@@ -432,6 +433,27 @@ def test_a_foreign_run_is_judged_but_not_continued() -> None:
 
     assert "foreign_run" == refusal(state).code
     assert "review" == judged(state).decision
+
+
+def half_put_back(*events: OperationEvent) -> RunState:
+    """A run with a restore that was cut off."""
+    state = run()
+    state.restores = Restores(1, Begun("restore-1", "k1", "", {}, {}))
+    state.operation = operation(*events)
+    return state
+
+
+def test_a_run_does_not_go_on_over_files_that_are_half_put_back() -> None:
+    """They say nothing of what happened, and the agent would build on a tree that nobody ever saw."""
+    state = half_put_back("START", "PAUSE")
+
+    assert ("restore_unfinished", False) == (refusal(state).code, is_resumable(state, facts()))
+    assert () == prepare_run_resume(state, None, facts()).steps
+
+
+def test_a_run_that_is_aborted_ends_over_files_that_are_half_put_back() -> None:
+    """Nothing starts in it any more, so nothing could build on them."""
+    assert () == prepare_run_resume(half_put_back("START", "REQUEST_ABORT"), CONFIG, facts()).steps
 
 
 @pytest.mark.parametrize("config", [None, CONFIG])

@@ -11,6 +11,8 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -137,6 +139,9 @@ def _person(folder: Path, before: Standing, at: int) -> Standing:
 
 
 def run(folder: Path, first: int, every: int) -> None:
+    # What the command imports, it imports here: each child has it, and none dies in the middle of that.
+    with redirect_stdout(StringIO()):
+        main(["restore", "--help"])
     at, died = first, True
     while died:
         found = judged(folder, at)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.journeys.mixes import MIXES, Mix, judge, play
+from tests.stores.dying import quick_folder
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
@@ -47,10 +48,11 @@ def killed(folder: Path, first: int, every: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("first", [pytest.param(1, marks=pytest.mark.crash), 7])
-def test_a_restore_that_is_killed_at_any_file_operation_is_ended_by_the_next(tmp_path: Path, first: int) -> None:
+def test_a_restore_that_is_killed_at_any_file_operation_is_ended_by_the_next(first: int) -> None:
     """W26, W28: one consistent tree each time, nothing left beside it, and a person's file in between stays."""
-    found = killed(tmp_path, first, 1 if first == 1 else 61)
+    with quick_folder() as folder:
+        found = killed(folder, first, 1 if first == 1 else 10)
 
     assert [] == [each for each in found if each["problem"]]
     assert [True] * (len(found) - 1) + [False] == [each["died"] for each in found]
-    assert len(found) > (100 if first == 1 else 3)
+    assert len(found) > (500 if first == 1 else 50)

@@ -1,20 +1,27 @@
 """Calls that change files, through a living run: what is kept before, what is seen behind, what files are asked."""
 
 import asyncio
+import os
+import shutil
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import clew
+from clew import toolkit
 from clew.core.checkpoint import ABSENT, PathState
 from clew.errors import Storage
 from clew.runtime.checkpoint import itself, lands
+from clew.runtime.gate import Gate
+from clew.stores.base import COVER_LIMITS
 from clew.stores.memory import MemoryBlobStore
 from clew.stores.workspace import FileWorkspace
 from clew.testing.crash import Crash, CrashPoint
+from tests.runtime.keeper import standing
 from tests.runtime.scene import RUN, WAYS, agent_of, awaited_bodies, lose_the_line
 from tests.runtime.study import Study, putting, writing
 
@@ -117,6 +124,183 @@ def test_a_whole_workspace_is_kept_where_no_path_is_known(study: Study) -> None:
     )
     assert found.whole is not None
     assert ({"path": ".git", "why": "kept_out"},) == found.not_covered
+
+
+@pytest.mark.parametrize(
+    "tool", [toolkit.write_file, toolkit.edit_file, toolkit.delete_file], ids=lambda tool: tool.name
+)
+def test_what_a_person_saves_behind_the_look_is_not_written_over(
+    study: Study, tool: clew.Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was kept nowhere: the agent is told, looks again, and decides anew; putting back takes nothing away either."""
+    called = Gate.call_of
+
+    def call_of(gate: Gate, ticket: Any, attempt: int) -> clew.Call:
+        study.file().write_text("old, and mine")
+        return called(gate, ticket, attempt)
+
+    monkeypatch.setattr(Gate, "call_of", call_of)
+    given: dict[str, Any] = {"write_file": {"content": "new"}, "edit_file": {"old": "old", "new": "new"}}
+
+    def script(run: Any) -> Any:
+        try:
+            yield run.call(tool, path="note", **given.get(tool.name, {}))
+        except clew.ToolError as told:
+            return told.facts["kind"], "changed by somebody else" in told.message
+
+    result = study.run(agent_of("plain", script, tool))
+    report = study.home().restore(RUN, "k1", by="ann", reason="no")
+
+    assert (["nothing_happened", True], "old, and mine") == (result.output, study.text())
+    assert "restored" not in {each["outcome"] for each in report["paths"]}
+
+
+# A folder that is named.
+
+
+def changing(study: Study, deed: Callable[[], Any], **declared: Any) -> clew.Agent:
+    """An agent with one call that may change the folder `d`."""
+
+    def change(path: str) -> None:
+        deed()
+
+    tool = clew.Tool(change, **{"effect": "workspace", "paths": ("path",), **declared})
+    return agent_of("plain", lambda run: (yield run.call(tool, path="d")), tool)
+
+
+@pytest.fixture
+def tree(study: Study) -> Study:
+    for name in ("d/sub", "d/.git"):
+        study.file(name).mkdir(parents=True)
+    for name in ("d/a", "d/sub/b", "d/.git/c"):
+        study.file(name).write_text(f"old {name}")
+    study.file("d/link").symlink_to("a")
+    os.mkfifo(study.file("d/pipe"))
+    return study
+
+
+def outcomes(study: Study) -> dict[str, str]:
+    report = study.home().restore(RUN, "k1", by="ann", reason="no")
+    return {each["path"]: each["outcome"] for each in report["paths"]}
+
+
+def test_a_folder_is_put_back_with_all_that_was_in_it(tree: Study) -> None:
+    """A folder that comes back empty is not as it was before, whatever is said of it."""
+
+    def rebuild() -> None:
+        shutil.rmtree(tree.file("d"))
+        tree.file("d/new").mkdir(parents=True)
+        tree.file("d/new/file").write_text("new")
+
+    tree.file("d/pipe").unlink()
+    shutil.rmtree(tree.file("d/.git"))
+    before = standing(tree.folder)
+    tree.run(changing(tree, rebuild))
+
+    assert {"restored"} == {*outcomes(tree).values()} - {"unchanged"}
+    assert before == standing(tree.folder)
+
+
+def test_what_cannot_be_kept_of_a_folder_is_said(tree: Study) -> None:
+    """Nobody shall find out after the call that it is gone."""
+    tree.run(changing(tree, lambda: None))
+
+    assert ({"path": "d/.git", "why": "kept_out"}, {"path": "d/pipe", "why": "no_file"}) == (
+        tree.checkpoints[0].not_covered
+    )
+
+
+def test_a_folder_that_a_call_makes_goes_with_what_the_call_put_into_it(study: Study) -> None:
+    """And stays with what a person put into it since."""
+
+    def make() -> None:
+        study.file("d/sub").mkdir(parents=True)
+        study.file("d/sub/b").write_text("new")
+        study.file("d/a").write_text("new")
+
+    study.run(changing(study, make))
+    study.file("d/mine").write_text("mine")
+
+    assert {"d": "conflict", "d/a": "restored", "d/sub": "restored", "d/sub/b": "restored"} == outcomes(study)
+    assert ["mine"] == [each.name for each in study.file("d").iterdir()]
+
+
+def test_a_folder_on_the_way_is_not_taken_for_the_calls(study: Study) -> None:
+    """What a person puts beside the file that was named is no work of the call."""
+
+    def make_way() -> None:
+        study.file("way").mkdir()
+        study.file("way/mine").write_text("mine")
+
+    study.run(putting(study, "plain", writing(study, first=make_way), path="way/a"))
+
+    assert ({"way": "conflict", "way/a": "restored"}, "mine") == (outcomes(study), study.text("way/mine"))
+
+
+@pytest.mark.parametrize("name", ["d/a", "d/sub/b", "d/sub/new"])
+def test_a_call_that_died_amid_its_folder_is_not_begun_again(tree: Study, name: str) -> None:
+    """One file in it is other than before: it did not do nothing, and a person looks at what it did."""
+    agent = changing(tree, lambda: tree.file(name).write_text("half"))
+    with pytest.raises(Storage):
+        tree.run(agent, point=CrashPoint(2, 0))
+    tree.die()
+    result = tree.resume(agent)
+    (found,) = tree.home().diff(RUN)
+
+    assert ("paused", "unknown_effect") == (result.operation.state, result.reason)
+    assert name in {each.path for each in found.paths}
+
+
+def test_a_call_may_say_how_it_will_leave_a_folder(study: Study) -> None:
+    """Also what it will make in it: then the files prove that it happened."""
+    study.file("d").mkdir()
+
+    def make() -> None:
+        study.file("d/sub").mkdir()
+        study.file("d/sub/new").write_text("new")
+
+    agent = changing(study, make, expects=lambda before, path: clew.Expected({f"{path}/sub/new": "new"}, None))
+    with pytest.raises(Storage):
+        study.run(agent, point=CrashPoint(2, 0))
+    study.die()
+
+    assert "completed" == study.resume(agent).operation.state
+
+
+def command(study: Study, deed: Callable[[], Any]) -> clew.Agent:
+    """An agent that runs one command, which may change anything."""
+    tool = clew.Tool(deed, name="shell", effect="process", paths=clew.WORKSPACE)
+    return agent_of("plain", lambda run: (yield run.call(tool)), tool)
+
+
+@pytest.mark.parametrize("rule", ["note", "*", "/note", "folder"])
+def test_a_command_hides_nothing_by_an_ignore_file(study: Study, rule: str) -> None:
+    """What it changed was covered before it began, so it is listed and can be put back."""
+    study.file("folder").mkdir()
+    study.file("folder/in").write_text("old")
+
+    def build() -> None:
+        study.file(".gitignore").write_text(f"{rule}\n")
+        study.file().write_text("new")
+        study.file("folder/in").write_text("new")
+
+    study.run(command(study, build))
+    report = study.home().restore(RUN, "k1", by="ann", reason="no")
+
+    assert {"note", "folder/in"} <= {each["path"] for each in report["paths"] if each["outcome"] == "restored"}
+    assert ("old", "old") == (study.text(), study.text("folder/in"))
+
+
+def test_a_file_that_grows_beyond_the_bound_can_be_put_back(study: Study) -> None:
+    """Its content of before is kept; that of now need not be."""
+    study.run(command(study, lambda: os.truncate(study.file(), COVER_LIMITS.file_bytes + 1)))
+    report = study.home().restore(RUN, "k1", by="ann", reason="no")
+
+    assert (["restored"], "old", ()) == (
+        [each["outcome"] for each in report["paths"]],
+        study.text(),
+        study.checkpoints[0].not_covered,
+    )
 
 
 # What does not start.

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from clew.errors import ClewError, NotFound, UsageError
+import clew
+from clew.errors import ClewError, NotFound, Refused, Storage, UsageError
 from clew.runtime.comparing import Difference
+from clew.testing.crash import CrashPoint
 from tests.runtime.keeper import RUN, Keeper, standing
+from tests.runtime.scene import agent_of
+from tests.runtime.study import Study
 
 
 @pytest.fixture
@@ -55,6 +59,70 @@ def test_what_a_dead_call_left_is_read_where_it_stands(keeper: Keeper) -> None:
     (keeper.folder / "a").write_bytes(b"six\n")
 
     assert ("unknown", b"two\n", None) == (path.standing, before, found.content("a", path.compared))
+
+
+def test_why_a_content_is_not_to_be_had_is_said(keeper: Keeper) -> None:
+    """Pruned on purpose, or damaged: only the second wants somebody to look at the disk."""
+    keeper.edit("a", b"two\n")
+    keeper.end()
+    (keeper.folder / "a").unlink()
+    (path,) = only(keeper).paths
+    blobs = keeper.folder / ".clew" / "blobs"
+    (blobs / (path.before.sha256 or "")[:2] / (path.before.sha256 or "")).write_bytes(b"rot")
+    damaged = only(keeper).shown("a", path.before)
+    keeper.home.prune(keep_days=0)
+    pruned = only(keeper).shown("a", path.before)
+
+    assert (True, True) == ("have the digest" in str(damaged), "was pruned on" in str(pruned))
+
+
+@pytest.fixture
+def dead(tmp_path: Path) -> Study:
+    """A command of which nobody heard: it changed one file, made one, removed one; a person changed another since."""
+    study = Study(tmp_path)
+    for name in ("changed", "gone", "mine", "same"):
+        study.file(name).write_text("old")
+
+    def build() -> None:
+        study.file("changed").write_text("new")
+        study.file("made").write_text("new")
+        study.file("gone").unlink()
+
+    tool = clew.Tool(build, effect="process", paths=clew.WORKSPACE)
+    agent = agent_of("plain", lambda run: (yield run.call(tool)), tool)
+    with pytest.raises(Storage):
+        study.run(agent, point=CrashPoint(2, 0))
+    study.die()
+    study.file("mine").write_text("mine")
+    return study
+
+
+def test_what_a_dead_command_changed_is_all_that_is_not_as_before(dead: Study) -> None:
+    """Nobody recorded what was its work and what a person's: both are shown, and said to be unknown."""
+    (found,) = dead.home().diff(RUN)
+
+    assert ["changed", "gone", "made", "mine"] == [each.path for each in found.paths]
+    assert [("unknown", None)] * 4 == [(each.standing, each.after) for each in found.paths]
+
+
+def test_what_a_dead_command_changed_is_not_put_back_unseen(dead: Study) -> None:
+    """A person's file is among it, and nobody could tell which."""
+    before = standing(dead.folder)
+    report = dead.home().restore(RUN, "k1", by="ann", reason="no")
+
+    assert ({"unknown"}, before) == ({each["outcome"] for each in report["paths"]}, standing(dead.folder))
+
+
+def test_a_dead_command_whose_list_is_gone_has_nothing_to_show(dead: Study) -> None:
+    """Without the list of what was there before, there is nothing that could be compared, and nothing is put back."""
+    (known,) = dead.checkpoints
+    assert known.whole is not None
+    del dead.blobs.kept[known.whole.sha256]
+    (found,) = dead.home().diff(RUN)
+    with pytest.raises(Refused) as refusal:
+        dead.home().restore(RUN, "k1", by="ann", reason="no")
+
+    assert ((), "checkpoint_not_reversible") == (found.paths, refusal.value.code)
 
 
 def test_what_is_no_file_has_no_content(keeper: Keeper) -> None:

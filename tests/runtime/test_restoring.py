@@ -10,6 +10,7 @@ import pytest
 
 import clew
 from clew.errors import ClewError, Held, NotFound, Refused, UsageError
+from clew.runtime.living import running
 from clew.stores.blobs import FileBlobStore
 from tests.runtime.keeper import RUN, WHO, Keeper, outcomes, standing
 
@@ -519,6 +520,48 @@ def test_one_with_what_came_later_says_so_when_it_waits(keeper: Keeper) -> None:
     cut_off(keeper, name, 1, later=True)
 
     assert f"`clew restore {RUN} {name} --later`" in refused(keeper, name).next
+
+
+def test_the_run_goes_on_when_what_was_cut_off_is_ended(keeper: Keeper) -> None:
+    """Half a tree is neither what the agent left nor what a person chose."""
+    name = keeper.call("a", keeper.writing("a"))
+    keeper.end("paused")
+    cut_off(keeper, name, 0)
+    agent = clew.Agent(lambda run, prompt: "done", name="editor", tools=[])
+    codes = [refusal(lambda: keeper.home.resume_sync(RUN, agent, signals=False))]
+    codes += [refusal(lambda: keeper.home.plan(RUN, agent))]
+    keeper.restore(name)
+    codes += [refusal(lambda: keeper.home.plan(RUN, agent))]
+
+    assert ["restore_unfinished", "restore_unfinished", "resume_config_mismatch"] == codes
+
+
+def refusal(deed: Callable[[], Any]) -> str:
+    """The code of what refuses it."""
+    with pytest.raises(Refused) as error:
+        deed()
+    return str(error.value.code)
+
+
+def test_nothing_is_put_back_while_the_call_may_still_write(keeper: Keeper) -> None:
+    """Its body was left behind when its time was up: what is put back now, it would write over."""
+    name = keeper.edit("a", b"half", dies=True)
+    keeper.end("dead")
+    with running(f"{RUN}:edit-1:c1", 1):
+        error = refused(keeper, name)
+    found = keeper.restore(name)
+
+    assert ("process_alive", {"a": "unknown"}) == (error.code, found)
+
+
+def test_a_process_that_a_call_left_behind_on_purpose_is_no_hindrance(keeper: Keeper) -> None:
+    """It was over when it was looked at; a server that it started may serve on."""
+    name = keeper.edit("a", b"call")
+    keeper.end()
+    with running(f"{RUN}:edit-1:c1", 1):
+        found = keeper.restore(name)
+
+    assert {"a": "restored"} == found
 
 
 def test_a_restore_of_nothing_left_ends_what_was_cut_off(keeper: Keeper) -> None:

@@ -118,11 +118,11 @@ def keep_all(blobs: BlobStore, *trees: Tree) -> None:
 
 
 _NAMES = st.sampled_from(["a", "b", "\u00fc", "\udcff", "c d", "x" * 200])
-_MODES = st.sampled_from([0o644, 0o600, 0o755, 0o444, 0o640])
+_MODES = st.sampled_from([0o644, 0o600, 0o755, 0o444, 0o640, 0o4755, 0o2750])
 things = st.one_of(
     st.builds(File, st.sampled_from(CONTENTS), _MODES),
     st.builds(Link, st.sampled_from(["a", "../a", "/nowhere", "b/a", "\udcfe"])),
-    st.sampled_from([0o755, 0o700, 0o555]).map(Dir),
+    st.sampled_from([0o755, 0o700, 0o555, 0o1777]).map(Dir),
 )
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tracemalloc
+import zlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from clew.errors import Corrupt, Refused, Storage
 from clew.stores.blobs import FileBlobStore
+from clew.stores.squeezed import MAGIC
 from clew.stores.workspace import FileWorkspace
 from tests.stores.dying import die_at, quick_folder
 from tests.stores.plots import File, Tree, build
@@ -183,6 +185,28 @@ def test_what_the_pieces_raise_comes_out_and_nothing_is_kept(blobs: FileBlobStor
         blobs.keep(broken())
 
     assert ([path for path in tmp_path.rglob("*") if path.is_file()], blobs.digests()) == ([], frozenset())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        MAGIC + b"zlib\n" + b"an old log of ours\n" * 9,
+        MAGIC + b"zlib\n" + zlib.compress(b"x" * 9000),
+        MAGIC + b"plain\n" + b"y" * 5000,
+        MAGIC + b"something\n",
+        MAGIC,
+    ],
+)
+def test_a_blob_of_before_is_its_content_whatever_it_begins_with(
+    blobs: FileBlobStore, path: Path, content: bytes
+) -> None:
+    """It was kept when no blob had a first line of ours: its name, which is the digest of the file, says so."""
+    digest = hashlib.sha256(content).hexdigest()
+    old = path.parents[1] / digest[:2] / digest
+    old.parent.mkdir(parents=True, exist_ok=True)
+    old.write_bytes(content)
+
+    assert (content, True, digest) == (blobs.get(digest), blobs.has(digest), blobs.put(content))
 
 
 def test_text_is_stored_in_fewer_bytes_and_comes_back(blobs: FileBlobStore, tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from clew.core.checkpoint import ABSENT, Manifest
+from clew.disk import anchor
 from clew.errors import ClewError, NotFound, Refused
 from clew.stores.memory import MemoryBlobStore
 from clew.stores.workspace import FileWorkspace
-from tests.stores.dying import Counter
-from tests.stores.plots import MARK, Dir, File, Link, Tree, build, keep_all, plan_of, read, states
+from tests.stores.dying import Counter, without_exchange
+from tests.stores.plots import MARK, Dir, File, Link, Thing, Tree, build, keep_all, plan_of, read, states
 
 
 @pytest.fixture
@@ -210,3 +212,86 @@ def test_folders_on_the_way_are_synced_into_their_parents(work: Path) -> None:
         FileWorkspace(work).write("a/b/x", b"new")
 
     assert [sync for sync in syncs if not sync.endswith(".tmp")] == [str(work), str(work / "a"), str(work / "a/b")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write what is another's, and keep it his")
+def test_what_root_writes_stays_whose_it_was(work: Path) -> None:
+    """An agent in a container must not take a person's files away from them."""
+    build(work, {"a": File(b"theirs", 0o640)})
+    os.chown(work / "a", 65534, 65534)
+    FileWorkspace(work).write("a", b"new")
+    found = (work / "a").stat()
+
+    assert (65534, 65534, 0o640) == (found.st_uid, found.st_gid, found.st_mode & 0o7777)
+
+
+# What somebody changed behind the look that kept it.
+
+TOOLS: dict[str, Callable[[FileWorkspace, str, Manifest], object]] = {
+    "write": lambda workspace, path, kept: workspace.write(path, b"tool", kept=kept),
+    "delete": lambda workspace, path, kept: workspace.delete(path, kept=kept),
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("mine", [File(b"mine"), File(b"old", 0o600), Link("elsewhere")])
+def test_what_a_person_saved_a_moment_ago_is_never_replaced(work: Path, tool: str, mine: Thing) -> None:
+    """It is kept nowhere: what was kept is what stood there before."""
+    build(work, {"a": File(b"old", 0o644)})
+    kept = FileWorkspace(work).stand(["a"])
+    build(work, {"a": mine})
+    with pytest.raises(Refused) as refusal:
+        TOOLS[tool](FileWorkspace(work), "a", kept)
+
+    assert {"file_changed", "not_a_file"} >= {refusal.value.code}
+    assert states({"a": mine}) == read(work)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_a_person_saves_between_any_two_operations_is_never_lost(work: Path, tool: str) -> None:
+    """At each moment of the deed, up to the last: theirs stands, or the tool's on top of it was refused."""
+    lost, met = list[int](), 0
+    for at in itertools.count(1):
+        build(work, {"a": File(b"old", 0o644)})
+        kept = FileWorkspace(work).stand(["a"])
+
+        def saved() -> None:
+            (work / ".draft").write_bytes(b"mine")
+            (work / ".draft").rename(work / "a")
+
+        counter = Counter(at, saved, looks=True)
+        counter.install()
+        try:
+            TOOLS[tool](FileWorkspace(work), "a", kept)
+        except ClewError:
+            met += 1
+        finally:
+            counter.remove()
+        if counter.count < at:
+            break
+        contents = [place.read_bytes() for place in work.iterdir()]
+        if b"mine" not in contents:
+            lost.append(at)
+
+    assert ([], True) == (lost, met > 3)
+
+
+def test_a_new_file_never_replaces_one_that_came_meanwhile(work: Path) -> None:
+    """The call began when nothing stood there."""
+    build(work, {"a": File(b"mine")})
+    with pytest.raises(Refused) as refusal:
+        FileWorkspace(work).write("a", b"tool", kept={"a": ABSENT})
+
+    assert ("file_changed", states({"a": File(b"mine")})) == (refusal.value.code, read(work))
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_what_stands_as_it_was_kept_is_replaced(work: Path, exchange: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is left beside it, where names can be exchanged and where they cannot."""
+    if not exchange:
+        monkeypatch.setattr(anchor, "_rename", without_exchange)
+    build(work, {"a": File(b"old", 0o600)})
+    workspace = FileWorkspace(work)
+    workspace.write("a", b"new", kept=workspace.stand(["a"]))
+
+    assert states({"a": File(b"new", 0o600)}) == read(work)

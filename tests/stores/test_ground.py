@@ -164,3 +164,32 @@ def test_a_declared_path_that_leads_out_is_refused(work: Path, path: str) -> Non
         FileWorkspace(work).declared(["fine", path])
 
     assert caught.value.code == "outside_workspace"
+
+
+# What lies in a folder.
+
+
+def test_all_that_lies_in_a_folder_is_found_and_nothing_through_a_link(work: Path) -> None:
+    """Who names a folder means what is in it, wherever its links lead."""
+    tree: Tree = {
+        "d": Dir(0o755), "d/a": File(b"a"), "d/e": Dir(0o700), "d/e/\udcff": File(b"b"), "d/out": Link("../f"),
+        "f": Dir(0o755), "f/in": File(b"c"), "d/.GIT": Dir(0o755), "d/.GIT/x": File(b"d"),
+    }  # fmt: skip
+    build(work, tree)
+    os.mkfifo(work / "d" / "pipe")
+
+    found, missing = FileWorkspace(work).inside(["d", "d/a", "d/out", "none"])
+
+    assert (["d/a", "d/e", "d/e/\udcff", "d/out"], [("d/.GIT", "kept_out"), ("d/pipe", "no_file")]) == (
+        found,
+        [(each.path, each.why) for each in missing],
+    )
+
+
+def test_a_home_in_a_folder_is_kept_out(work: Path) -> None:
+    """By whatever name it lies there."""
+    build(work, {"d": Dir(0o755), "d/home": Dir(0o755), "d/home/runs": File(b"")})
+
+    found, missing = FileWorkspace(work, home=work / "d" / "home").inside(["d"])
+
+    assert ([], [("d/home", "kept_out")]) == (found, [(each.path, each.why) for each in missing])

@@ -13,7 +13,7 @@ from clew.disk import anchor
 from clew.stores.base import PutBack, PutBackEnd
 from clew.stores.memory import MemoryBlobStore
 from clew.stores.workspace import FileWorkspace
-from tests.stores.dying import Counter, die_at, is_temp, quick_folder, without_exchange
+from tests.stores.dying import NOBODY, Counter, as_nobody, die_at, is_temp, quick_folder, without_exchange
 from tests.stores.plots import MARK, Dir, File, Link, Thing, build, keep_all, plan_of, read, state_of, states
 
 # 50 paths, every kind to every other.
@@ -40,7 +40,7 @@ def world() -> tuple[dict[str, Thing], dict[str, Thing]]:
     before["mode"], left["mode"] = File(b"same", 0o600), File(b"same", 0o644)
     before["shut"], left["shut"] = Dir(0o555), Dir(0o755)
     before["shut/in"], left["shut/in"] = File(b"in"), File(b"changed")
-    for number in range(9):
+    for number in range(10):
         before[f"text{number}"], left[f"text{number}"] = File(b"a" * number), File(b"b" * number * 9)
     return left, before
 
@@ -109,6 +109,50 @@ def test_where_names_cannot_be_exchanged_it_converges_too(monkeypatch: pytest.Mo
                 break
 
     assert wrong == []
+
+
+# Rights.
+
+
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1644, 0o7711])
+@pytest.mark.parametrize("was", ["there", "gone"])
+def test_a_file_that_runs_by_its_owners_rights_gets_them_back(mode: int, was: str) -> None:
+    """Each write takes them away from an ordinary user's file, and what is not as before must not be called so."""
+    with quick_folder() as folder:
+        folder.chmod(0o777)
+
+        def done() -> bool:
+            root = folder / "work"
+            before: dict[str, Thing] = {"run": File(b"old", mode)}
+            left: dict[str, Thing] = {"run": File(b"newer", 0o755)} if was == "there" else {}
+            blobs = MemoryBlobStore()
+            keep_all(blobs, before)
+            build(root, left)
+            ends = FileWorkspace(root).put_back(plan_of(left, before), blobs, mark=MARK)
+            return ([end.outcome for end in ends], read(root)) == (["restored"], states(before))
+
+        assert as_nobody(done)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to a group that its user is not in")
+def test_a_mode_that_the_machine_does_not_give_is_said_to_have_failed() -> None:
+    """A group's rights are kept from who is not in it: the path is not as before, and is not called so."""
+    with quick_folder() as folder:
+        folder.chmod(0o777)
+        root, blobs = folder / "work", MemoryBlobStore()
+        before: dict[str, Thing] = {"run": File(b"old", 0o2755)}
+        keep_all(blobs, before)
+        build(root, {"run": File(b"newer", 0o755)})
+        # What is new in it belongs to its group.
+        root.chmod(0o2777)
+        os.chown(root / "run", NOBODY, 0)
+        plan = plan_of({"run": File(b"newer", 0o755)}, before)
+
+        def failed() -> bool:
+            (end,) = FileWorkspace(root).put_back(plan, blobs, mark=MARK)
+            return (end.outcome, [*read(root)]) == ("failed", ["run"])
+
+        assert as_nobody(failed)
 
 
 # Strangers.

@@ -206,18 +206,19 @@ WRITER = """
 import os, signal, sys
 from pathlib import Path
 import clew
+from clew.disk import anchor
 from clew.toolkit import write_file
 
 @clew.agent(tools=[write_file])
 def writer(run, text):
     return run.call(write_file, path="made/out.txt", content=text)["path"]
 
-rename = os.replace
-def die(source, target, **folders):
-    if Path(target).name == "out.txt" and sys.argv[2] == "die":
+rename = anchor._rename
+def die(folder, name, there, to, kind):
+    if to == "out.txt" and sys.argv[2] == "die":
         os.kill(os.getpid(), signal.SIGKILL)
-    rename(source, target, **folders)
-os.replace = die
+    return rename(folder, name, there, to, kind)
+anchor._rename = die
 home = clew.Home(Path(sys.argv[1]) / ".clew", takeover="proven")
 result = home.ensure_sync(writer, "new", run_id="w1")
 print(result.operation.state, result.output)

@@ -119,6 +119,18 @@ def test_what_is_too_large_is_said_to_be() -> None:
     ]
 
 
+def test_why_a_content_is_gone_is_said_where_it_is_known() -> None:
+    """What was pruned on purpose is no damage, and the other way round."""
+    old, new = file(b"old"), file(b"x")
+
+    def content(path: str, which: PathState) -> bytes | str:
+        return "it was pruned" if which == old else b"x"
+
+    (*_, told) = path_lines(PathDiff("a", old, new, new, "as_left"), content)
+
+    assert "its content as it was is not to be had, 3 → 1 byte: it was pruned" == told
+
+
 def test_a_content_that_is_gone_is_said_to_be() -> None:
     """Its digest is known, and nothing more."""
     lost = PathState("file", "e" * 64, 3, 0o644)

@@ -36,12 +36,12 @@ def diff(desk: Desk, run: str, checkpoint: str | None) -> int:
     run_id = home.find(run)
     found = home.diff(run_id, checkpoint)
     if desk.options.json:
-        told = (difference_json(each.checkpoint, each.paths, each.content) for each in found)
+        told = (difference_json(each.checkpoint, each.paths, each.shown) for each in found)
         desk.screen.answer_json({"runId": run_id, "checkpoints": told})
         return 0
     number = 0
     for number, each in enumerate(found, 1):
-        lines = difference_lines(each.checkpoint, each.paths, each.content, desk.when(home))
+        lines = difference_lines(each.checkpoint, each.paths, each.shown, desk.when(home))
         desk.screen.answer_lines([""] if number > 1 else [])
         desk.screen.answer_lines(lines)
     if not number:
@@ -54,9 +54,7 @@ def changed_lines(desk: Desk, home: Home, run_id: str, checkpoint: str | None) -
     if checkpoint is None:
         return []
     (found,) = home.diff(run_id, checkpoint)
-    lines = list(
-        islice(difference_lines(found.checkpoint, found.paths, found.content, desk.when(home)), MOST_LINES + 1)
-    )
+    lines = list(islice(difference_lines(found.checkpoint, found.paths, found.shown, desk.when(home)), MOST_LINES + 1))
     more = [f"… the rest by: clew diff {run_id} {checkpoint}"] if len(lines) > MOST_LINES else []
     return [*lines[:MOST_LINES], *more]
 

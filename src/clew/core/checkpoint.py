@@ -99,6 +99,20 @@ def is_below(path: str) -> bool:
     return "\0" not in path and all(part not in ("", ".", "..") for part in parts)
 
 
+def holding(manifest: Manifest) -> list[str]:
+    """The paths whose folder, if one stands there, counts with all that is in it.
+
+    Those that were named; a folder that was only made on the way to another of these paths counts by itself.
+    """
+    on_the_way = {above for path in manifest for above in _above(path)}
+    return [path for path in sorted(manifest) if manifest[path].kind == "folder" or path not in on_the_way]
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
 # Records.
 
 
@@ -115,15 +129,16 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     Attributes:
         checkpoint_id: `k1`, `k2` … over the run.
-        before: How each path stood before the attempt. Of a whole workspace: only of what the attempt changed, and
-            None as long as nobody recorded that.
+        before: How each path stood before the attempt, what lay in a folder too. Of a whole workspace: only of what
+            the attempt changed, and None as long as nobody recorded that.
         expects: How the tool said that it would leave them; None when it did not say. A file without a mode may have
             any.
         result: What the tool said that it would return then; UNSET when it did not say.
         after: How the attempt left each path; None when nobody recorded that.
         whole: The manifest of the whole workspace before the attempt, where no paths were declared.
         reversible: May it be put back? False where nothing of it is kept.
-        not_covered: What of the workspace is not in it, as `core.cover` tells it: `why`, `path`, `pattern`, `count`.
+        not_covered: What of the workspace, or of a folder that was named, is not in it, as `core.cover` tells it:
+            `why`, `path`, `pattern`, `count`.
     """
 
     checkpoint_id: str
@@ -188,6 +203,7 @@ def read_checkpoint(payload: Mapping[str, Any], left: Mapping[str, Any] | None =
         expects=None if expects is None else read_manifest(expects, any_mode=True),
         result=payload.get("expectedResult", msgspec.UNSET),
         whole=whole,
+        not_covered=_not_covered(payload),
     )
     return found if left is None else _left(found, left)
 
@@ -200,10 +216,17 @@ def _left(found: Checkpoint, left: Mapping[str, Any]) -> Checkpoint:
     after, before = read_manifest(left.get("after")), found.before
     if before is None:
         before = read_manifest(left.get("paths"))
+    holders = frozenset(holding(before)) if found.whole is None else frozenset()
+    made = [path for path in after if path not in before and not holders.isdisjoint(_above(path))]
+    before = {**before, **dict.fromkeys(made, ABSENT)}
     if before.keys() != after.keys():
         raise BadManifest("it was left with other paths than it began with")
-    missing = _converted(left.get("notCovered", ()), tuple[dict[str, Any], ...], "notCovered")
+    missing = _not_covered(left) or found.not_covered
     return msgspec.structs.replace(found, before=before, after=after, not_covered=missing)
+
+
+def _not_covered(payload: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    return tuple(_converted(payload.get("notCovered", ()), tuple[dict[str, Any], ...], "notCovered"))
 
 
 def _text(payload: Mapping[str, Any], name: str) -> str:
@@ -303,9 +326,10 @@ def probed(before: Manifest, now: Manifest, expects: Manifest | None) -> Verdict
         DESIGN §5, resume table.
     """
     left = {**before, **(expects or {})}
-    paths = sorted(left)
+    # What is new in a folder that was named is no part of how the tool said it would leave it.
+    paths = sorted({*left, *now})
     untouched = all(now.get(path, ABSENT) == before.get(path, ABSENT) for path in paths)
-    done = expects is not None and all(_fits(now.get(path, ABSENT), left[path]) for path in paths)
+    done = expects is not None and all(_fits(now.get(path, ABSENT), left.get(path, ABSENT)) for path in paths)
     if untouched:
         return DidNotHappen("every path is as it was before")
     if done:

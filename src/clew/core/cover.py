@@ -1,7 +1,7 @@
 """What is known of a whole workspace at one moment, and what two such moments differ in. No file is looked at here."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -38,21 +38,33 @@ class Touched(msgspec.Struct, frozen=True):
     after: dict[str, PathState]
 
 
-def touched(before: Cover, after: Cover) -> Touched:
+def lost(before: Cover, after: Cover) -> list[str]:
+    """Paths that were covered and are not any more, by a new rule or because they grew: each can still be looked at."""
+    unknown = frozenset(each.path for each in after.not_covered)
+    return [path for path in sorted(before.manifest) if _is_within(path, unknown)]
+
+
+def touched(before: Cover, after: Cover, alone: Mapping[str, PathState] = {}) -> Touched:
     """Every path that is not as it was. A path that one of the two does not cover is left out: nothing is known of it.
+
+    Args:
+        before: How all of it stood.
+        after: How all of it stands.
+        alone: How paths of `lost` stand, as far as that could be seen.
 
     Source:
         DESIGN §7: "what they changed is listed and restorable up to a stated size, beyond it an honest not covered".
     """
     unknown = frozenset(each.path for each in (*before.not_covered, *after.not_covered))
+    now = {**after.manifest, **alone}
     found = [
         path
-        for path in sorted({*before.manifest, *after.manifest})
-        if before.manifest.get(path, ABSENT) != after.manifest.get(path, ABSENT) and not _is_within(path, unknown)
+        for path in sorted({*before.manifest, *now})
+        if before.manifest.get(path, ABSENT) != now.get(path, ABSENT)
+        and (path in alone or not _is_within(path, unknown))
     ]
     return Touched(
-        {path: before.manifest.get(path, ABSENT) for path in found},
-        {path: after.manifest.get(path, ABSENT) for path in found},
+        {path: before.manifest.get(path, ABSENT) for path in found}, {path: now.get(path, ABSENT) for path in found}
     )
 
 

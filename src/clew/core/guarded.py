@@ -83,8 +83,11 @@ class GuardedWalk(Walk):
         return Answered(answer)
 
     def _seen(self, outcome: Outcome, guarded: Guarded) -> Generator[Need, Any, list[Any]]:
-        """How the attempt left the paths, once its body can change them no more."""
-        if not isinstance(outcome, Returned | Raised):
+        """How the attempt left the paths, once its body can change them no more.
+
+        Of one that did nothing, nothing is said: whatever is not as before is somebody else's work.
+        """
+        if not isinstance(outcome, Returned | Raised) or (isinstance(outcome, Raised) and outcome.nothing_happened):
             return []
         looked = yield Look(self.attempt, guarded, isinstance(outcome, Raised))
         return [] if looked is None else [left(self.call, self.attempt, looked)]

@@ -41,6 +41,8 @@ def kept(call: CallFacts, attempt: int, guarded: Guarded) -> Draft:
         said["expects"] = _listed(guarded.expects)
     if guarded.result is not msgspec.UNSET:
         said["expectedResult"] = guarded.result
+    if guarded.not_covered:
+        said["notCovered"] = list(guarded.not_covered)
     return Draft("checkpoint", said)
 
 

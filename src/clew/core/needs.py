@@ -146,6 +146,7 @@ class Guarded(msgspec.Struct, frozen=True):
         result: What the tool says that it will return then; UNSET when it does not.
         reversible: False where nothing of it can be put back.
         cover: The whole workspace as `whole` has it, for the look afterwards.
+        not_covered: What lies in a folder among the paths and is not kept, as `core.cover` tells it.
     """
 
     paths: Manifest | None
@@ -154,6 +155,7 @@ class Guarded(msgspec.Struct, frozen=True):
     whole: Whole | None = None
     reversible: bool = True
     cover: Cover | None = None
+    not_covered: tuple[dict[str, Any], ...] = ()
 
 
 class Unguarded(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ import msgspec
 
 from clew.core.calls import Illegal
 from clew.core.checkpoint import ABSENT, BadManifest, Manifest, PathState, is_below, read_manifest
+from clew.errors import Refused
 
 Event = dict[str, Any]
 Outcome = Literal["restored", "merged", "unchanged", "conflict", "unknown", "failed"]
@@ -79,6 +80,19 @@ class Restores(msgspec.Struct, frozen=True):
 
 
 NO_RESTORES: Final = Restores()
+
+
+def unfinished(run_id: str, begun: Begun) -> Refused:
+    """Paths may be half put back: what would rely on them, or on how they were, waits until that restore is ended."""
+    words = f"clew restore {run_id} {begun.checkpoint_id}{' --later' if begun.through else ''}"
+    return Refused(
+        f"{begun.restore_id} of checkpoint {begun.checkpoint_id!r} was cut off; its paths may be half put back",
+        code="restore_unfinished",
+        next=f"Go on with it first: `{words}`.",
+        run=run_id,
+        checkpoint=begun.checkpoint_id,
+        restore=begun.restore_id,
+    )
 
 
 # Records.

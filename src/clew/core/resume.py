@@ -12,6 +12,7 @@ from clew.core.capability import Capability, stricter
 from clew.core.delegation import unjoined
 from clew.core.guarding import built_in
 from clew.core.loops import is_exhausted, last_loop
+from clew.core.restored import unfinished
 from clew.core.state import ApprovalState, RunState
 from clew.errors import Corrupt, NotFound, Refused
 
@@ -136,6 +137,7 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
         NotFound: `unknown_run` when there is no record.
         Refused: `run_already_finished` when the operation is completed or failed, or a foreign run's input is over.
         Refused: `foreign_run` when another program began the journal and a configuration is given.
+        Refused: `restore_unfinished` when paths of it may be half put back and a configuration is given.
         Refused: `operation_not_resumable` when its loop is used up and a configuration is given.
         Refused: `resume_input_mismatch` when the input differs from the recorded one.
         Refused: `resume_config_mismatch` when a part differs; `facts["changed"]` names it.
@@ -151,6 +153,7 @@ def prepare_run_resume(state: RunState, config: Fingerprint | None, facts: Facts
         raise _finished(state)
     if config is not None:
         check_ours(state)
+        _check_restore(state)
         _check_loop(state)
         _check_input(state, facts)
         _check_config(state, config, facts)
@@ -175,7 +178,7 @@ def is_resumable(state: RunState, facts: Facts) -> bool:
     except (Refused, NotFound, Corrupt):
         return False
     stuck = [step for step in plan.blocked if step.reason != "approval_required"]
-    waits = stuck or plan.given_up or is_exhausted(state)
+    waits = stuck or plan.given_up or is_exhausted(state) or state.restores.begun is not None
     return state.own and state.state == "paused" and not waits
 
 
@@ -317,6 +320,13 @@ def check_ours(state: RunState) -> None:
             next="Continue it with the program that began it; clew reads, verifies and shows it.",
             run=state.run_id,
         )
+
+
+def _check_restore(state: RunState) -> None:
+    """Files that are half put back say nothing of what happened, and are no place to go on; to be ended is one."""
+    begun = state.restores.begun
+    if begun is not None and state.state != "aborting":
+        raise unfinished(state.run_id, begun)
 
 
 def _check_input(state: RunState, facts: Facts) -> None:

@@ -135,6 +135,7 @@ class Folder:
                 os.chmod(folder.path, mode)
             else:
                 os.fchmod(folder.fd, mode)
+                require_mode(folder.fd, mode)
             folder.sync()
 
     def make_link(self, name: str, target: str) -> None:
@@ -195,6 +196,12 @@ def set_mode(fd: int, mode: int) -> None:
     """The permission bits of an open file; on Windows they stay as they are."""
     if sys.platform != "win32":
         os.fchmod(fd, mode)
+
+
+def require_mode(fd: int, mode: int) -> None:
+    """`PermissionError` where an open file did not get its mode: a group's rights are kept from who is not in it."""
+    if sys.platform != "win32" and stat.S_IMODE(os.fstat(fd).st_mode) != mode:
+        raise PermissionError(errno.EPERM, f"the machine does not give it the mode {mode:o}")
 
 
 def give_to(fd: int, owner: int, group: int) -> bool:

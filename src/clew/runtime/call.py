@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from clew.core.checkpoint import Manifest
 from clew.core.ids import call_short, call_uuid, effect_key
 from clew.errors import UsageError
 from clew.stores.base import Processes, Workspace
@@ -21,11 +22,13 @@ class Call:
         arguments: The call's arguments as JSON.
         leg: The nonce of the leg in which it runs; empty outside of one.
         listened: Has the tool asked whether it is called off? Then it is given a moment when it is.
+        kept: How its paths stood when they were kept, by path below the workspace; None where none were. What is
+            written with it (`workspace.write(…, kept=call.kept)`) replaces nothing that somebody changed since.
         proposed: Does a model want it (`run.propose`), not the agent's own code (`run.call`)?
     """
 
     __slots__ = (
-        "_called_off", "_left", "_processes", "_workspace", "arguments", "attempt", "key", "leg", "listened",
+        "_called_off", "_left", "_processes", "_workspace", "arguments", "attempt", "kept", "key", "leg", "listened",
         "proposed", "run_id", "tool",
     )  # fmt: skip
 
@@ -33,6 +36,7 @@ class Call:
         self, key: str, *, tool: str = "", attempt: int = 1, arguments: Mapping[str, Any] | None = None,
         workspace: Workspace | None = None, processes: Processes | None = None,
         called_off: Callable[[], bool] = lambda: False, leg: str = "", proposed: bool = False,
+        kept: Manifest | None = None,
     ) -> None:  # fmt: skip
         self.key = key
         self.leg = leg
@@ -46,6 +50,7 @@ class Call:
         self._left = False
         self.listened = False
         self.proposed = proposed
+        self.kept = kept
 
     @classmethod
     def loose(

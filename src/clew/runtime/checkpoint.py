@@ -4,7 +4,7 @@ What a checkpoint means is `core/checkpoint`; when one is made is `core/guarded`
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath, PurePosixPath
 from typing import Any, Final
@@ -12,8 +12,18 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.answers import is_long, json_text
-from clew.core.checkpoint import ABSENT, BadManifest, Checkpoint, Manifest, PathState, Whole, probed, read_checkpoint
-from clew.core.cover import encode_cover, not_covered_as_json, touched
+from clew.core.checkpoint import (
+    ABSENT,
+    BadManifest,
+    Checkpoint,
+    Manifest,
+    PathState,
+    Whole,
+    holding,
+    probed,
+    read_checkpoint,
+)
+from clew.core.cover import encode_cover, lost, not_covered_as_json, touched
 from clew.core.guarding import built_in
 from clew.core.jsonable import to_json
 from clew.core.needs import Guarded, Look, Looked, Unguarded
@@ -92,6 +102,20 @@ def lands(workspace: Workspace, path: str) -> str:
 # Stage 4.
 
 
+def claimed(gate: Gate, ticket: Ticket) -> list[str] | None:
+    """The paths that nobody else may change while this call does; None for all of them.
+
+    None of those that are refused: the call does not start, and `guard` says why.
+    """
+    paths = ticket.tool.paths
+    if paths is None or paths.everywhere:
+        return None
+    try:
+        return gate.workspace.declared(paths.of(ticket.arguments))
+    except Exception:  # noqa: BLE001  # `guard` meets it again, and says what is wrong
+        return []
+
+
 def guard(gate: Gate, ticket: Ticket) -> Guarded | Unguarded:
     """Keep how the paths of a call stand. Blocks as long as their bytes take to be read and kept.
 
@@ -101,7 +125,9 @@ def guard(gate: Gate, ticket: Ticket) -> Guarded | Unguarded:
     paths = ticket.tool.paths
     assert paths is not None
     try:
-        return _all_kept(gate) if paths.everywhere else _kept(gate, ticket, paths)
+        found = _all_kept(gate) if paths.everywhere else _kept(gate, ticket, paths)
+        ticket.kept = found.paths
+        return found
     except Exception as fault:  # noqa: BLE001  # whatever refused: no checkpoint, and the tool does not run
         refused = isinstance(fault, NothingHappened | UsageError) or getattr(fault, "code", "") in _PATH_CODES
         message = text_of(getattr(fault, "message", fault))
@@ -117,19 +143,46 @@ def _kept(gate: Gate, ticket: Ticket, paths: Paths) -> Guarded:
             path.encode()
             gate.workspace.resolve(path)
     listed = gate.workspace.declared(declared)
-    for path in listed:
-        if gate.redactor.text(path) != path:
-            raise NothingHappened("one of its paths has a secret in it, and would stand in the journal")
-    if _bytes_of(listed) > MOST_BYTES:
-        raise NothingHappened(f"it names {len(listed)} paths, more than one record holds")
+    _check_listed(gate, listed)
     before = gate.workspace.stand(listed, keep=gate.blobs)
+    inside, missing = gate.workspace.inside(_folders(before, before))
+    if inside:
+        _check_listed(gate, [*before, *inside])
+        before |= gate.workspace.stand([path for path in inside if path not in before], keep=gate.blobs)
+    left_out = tuple(not_covered_as_json(missing))
     if paths.expects is None:
-        return Guarded(before)
+        return Guarded(before, not_covered=left_out)
     seen = Before(gate.workspace, gate.blobs, declared, before)
     function, arguments = paths.expects, paths.whole(ticket.arguments)
     expected = _own_code(ticket, "expects", lambda: function(seen, **arguments))
     whole = expected if isinstance(expected, Expected) else Expected(expected)
-    return Guarded(before, _expects(gate.workspace, before, whole), _result(gate, ticket, whole))
+    expects, result = _expects(gate.workspace, before, whole), _result(gate, ticket, whole)
+    return Guarded(before, expects, result, not_covered=left_out)
+
+
+def _check_listed(gate: Gate, paths: Sequence[str]) -> None:
+    """`NothingHappened` where these paths cannot stand in a record."""
+    if any(gate.redactor.text(path) != path for path in paths):
+        raise NothingHappened("one of its paths has a secret in it, and would stand in the journal")
+    if _bytes_of(paths) > MOST_BYTES:
+        raise NothingHappened(f"it names {len(paths)} paths, more than one record holds")
+
+
+def _folders(before: Manifest, now: Manifest) -> list[str]:
+    """Which of these paths are folders now that count with all that is in them."""
+    return [path for path in holding(before) if now[path].kind == "folder"]
+
+
+def stand_now(workspace: Workspace, before: Manifest, *, keep: BlobStore | None = None) -> dict[str, PathState]:
+    """How the paths of a checkpoint stand, and what is new in the folders among them.
+
+    Raises:
+        Refused: `not_a_file`, `outside_workspace`. Storage.
+    """
+    now = workspace.stand(before, keep=keep)
+    inside, _ = workspace.inside(_folders(before, now))
+    new = [path for path in inside if path not in now]
+    return {**now, **(workspace.stand(new, keep=keep) if new else {})}
 
 
 def _own_code(ticket: Ticket, what: str, ask: Any) -> Any:
@@ -155,17 +208,22 @@ def _expects(workspace: Workspace, before: Manifest, expected: Expected) -> dict
     if not isinstance(expected.paths, Mapping):
         raise NothingHappened(f"expects gave {type(expected.paths).__name__}, which is no mapping of paths")
     found: dict[str, PathState] = {}
+    holders = frozenset(holding(before))
     for path, wanted in expected.paths.items():
         is_content = isinstance(wanted, bytes | str)
         place = lands(workspace, path) if is_content else itself(workspace, path)
-        if place not in before:
+        if place not in before and holders.isdisjoint(_above(place)):
             raise NothingHappened(f"expects names {path!r}, which is not among its paths")
-        found[place] = _state(path, wanted, before[place])
+        found[place] = _state(path, wanted, before.get(place, ABSENT))
     for place in [place for place, state in found.items() if state != ABSENT]:
-        for above in map(str, PurePosixPath(place).parents):
-            if before.get(above) == ABSENT:
+        for above in _above(place):
+            if before.get(above, None if holders.isdisjoint(_above(above)) else ABSENT) == ABSENT:
                 found.setdefault(above, PathState("folder"))
     return found
+
+
+def _above(place: str) -> list[str]:
+    return [str(above) for above in PurePosixPath(place).parents]
 
 
 def _state(path: str, wanted: Any, before: PathState) -> PathState:
@@ -179,8 +237,10 @@ def _state(path: str, wanted: Any, before: PathState) -> PathState:
         data = wanted if isinstance(wanted, bytes) else wanted.encode()
     except UnicodeEncodeError as fault:
         raise NothingHappened(f"expects gives {path!r} a text that is not UTF-8: {fault}") from None
-    # What is replaced keeps its mode; that of a new file is the machine's to say.
-    mode = before.mode if before.kind == "file" else None
+    # What is replaced keeps its mode; that of a new file is the machine's to say, and so is whether one that runs by
+    # its owner's rights may do so with another content.
+    plain = before.kind == "file" and before.mode == (before.mode or 0) & 0o777
+    mode = before.mode if plain else None
     return PathState("file", hashlib.sha256(data).hexdigest(), len(data), mode)
 
 
@@ -208,7 +268,7 @@ def look(gate: Gate, ticket: Ticket, need: Look) -> Looked | None:
         return None
     try:
         if need.guarded.whole is None:
-            return Looked(_seen(gate, need.guarded.paths or {}))
+            return Looked(_seen(gate, need.guarded.paths or {}), not_covered=need.guarded.not_covered)
         return _all_seen(gate, need.guarded)
     except Exception:  # noqa: BLE001  # what the attempt came to is known, and is written down whatever this says
         return None
@@ -225,26 +285,46 @@ def _lives(gate: Gate, mark: str) -> bool:
 def _seen(gate: Gate, paths: Manifest) -> dict[str, PathState]:
     """Now; contents are kept, for a diff and a merge. Where they cannot be, how the paths stand is worth knowing."""
     try:
-        return gate.workspace.stand(paths, keep=gate.blobs)
+        now = stand_now(gate.workspace, paths, keep=gate.blobs)
     except ClewError:
-        return gate.workspace.stand(paths)
+        now = stand_now(gate.workspace, paths)
+    _check_listed(gate, list(now))
+    return now
 
 
 def _all_seen(gate: Gate, guarded: Guarded) -> Looked:
     before, after = guarded.cover, gate.workspace.cover(keep=gate.blobs)
     assert before is not None
-    found = touched(before, after)
+    alone, _ = stand_each(gate.workspace, lost(before, after))
+    found = touched(before, after, alone)
     told, room = list[str](), MOST_BYTES
     for path in found.paths:
         room -= _bytes_of([path])
         if room >= 0:
             told.append(path)
-    missing = not_covered_as_json({*before.not_covered, *after.not_covered})
+    unknown = {*before.not_covered, *after.not_covered}
+    missing = not_covered_as_json(each for each in unknown if each.path not in alone)
     if len(told) < len(found.paths):
         missing.append({"why": "over_limit", "count": len(found.paths) - len(told)})
     return Looked(
         {path: found.after[path] for path in told}, {path: found.paths[path] for path in told}, tuple(missing)
     )
+
+
+def stand_each(workspace: Workspace, paths: Iterable[str]) -> tuple[Manifest, Mapping[str, str]]:
+    """How the paths stand, and why of those that cannot be seen: a pipe, a file that nobody here may read."""
+    wanted = list(paths)
+    try:
+        return workspace.stand(wanted), {}
+    except ClewError:
+        found: dict[str, PathState] = {}
+        unseen: dict[str, str] = {}
+    for path in wanted:
+        try:
+            found |= workspace.stand([path])
+        except ClewError as fault:
+            unseen[path] = fault.message
+    return found, unseen
 
 
 # The built-in probe.
@@ -277,7 +357,7 @@ def ask_files(workspace: Workspace, checkpoint: Checkpoint) -> Verdict:
     """
     assert checkpoint.before is not None
     try:
-        now = workspace.stand(checkpoint.before)
+        now = stand_now(workspace, checkpoint.before)
     except ClewError as fault:
         return CannotTell(f"the paths cannot be looked at: {fault.message}", RETRY_S)
     verdict = probed(checkpoint.before, now, checkpoint.expects)
@@ -296,4 +376,15 @@ def checkpoint_at(store: RunStore, state: RunState, position: int, after: int = 
     return read_checkpoint(store.record_at(state.run_id, position).payload, left)
 
 
-__all__ = ["BadManifest", "Before", "ask_files", "checkpoint_at", "guard", "look", "probe_of"]
+__all__ = [
+    "BadManifest",
+    "Before",
+    "ask_files",
+    "checkpoint_at",
+    "claimed",
+    "guard",
+    "look",
+    "probe_of",
+    "stand_each",
+    "stand_now",
+]

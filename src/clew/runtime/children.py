@@ -228,6 +228,7 @@ class Children(Kinship):
                 reason = closing.reason if closing.reason in CALLED_OFF else "pause_requested"
                 child.close(Closing(reason, f"its parent {self.run_id} is pausing: {closing.reason}"))
 
+        child.lanes = self.gate.lanes
         self.gate.followers.append(follow)
         try:
             # It may have closed before it had this one to tell.

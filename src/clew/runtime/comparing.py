@@ -1,25 +1,26 @@
 """What a run's checkpoints hold, and how their paths stand now: for `diff` and for `restore`. Touches nothing."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
 from clew.core.checkpoint import (
+    ABSENT,
     BadManifest,
     Checkpoint,
     CheckpointState,
-    Manifest,
     PathState,
 )
 from clew.core.comparing import PathDiff, compared
-from clew.core.cover import decode_cover, touched
+from clew.core.cover import decode_cover, lost, touched
 from clew.core.folding import fold
 from clew.core.ids import check_id
 from clew.core.state import RunState
 from clew.errors import ClewError, NotFound
-from clew.runtime.checkpoint import checkpoint_at
+from clew.runtime.checkpoint import checkpoint_at, stand_each, stand_now
 from clew.runtime.opening import HomeParts
+from clew.runtime.shelves import why_missing
 from clew.stores.base import Workspace
 
 
@@ -30,10 +31,16 @@ class Difference(msgspec.Struct, frozen=True):
     paths: tuple[PathDiff, ...]
     place: HomeParts
     workspace: Workspace
+    run_id: str
 
     def content(self, path: str, state: PathState) -> bytes | None:
         """The bytes of a file in one of its states; None where they are not kept and do not stand there any more."""
         return content_of(self.place, self.workspace, path, state)
+
+    def shown(self, path: str, state: PathState) -> bytes | str | None:
+        """The same, or why they are not to be had: pruned, and when, missing or damaged."""
+        found = self.content(path, state)
+        return found if found is not None or state.sha256 is None else why_gone(self.place, self.run_id, state.sha256)
 
 
 def workspace_of(place: HomeParts, state: RunState) -> Workspace:
@@ -47,18 +54,31 @@ def read_kept(place: HomeParts, state: RunState, known: CheckpointState) -> Chec
 
 
 def unrolled(place: HomeParts, workspace: Workspace, taken: Checkpoint) -> Checkpoint:
-    """A checkpoint of a whole workspace whose second record is missing: every path that is not as it was.
+    """A checkpoint whose second record is missing. Of a whole workspace: every path that is not as it was.
 
     Who changed it, nobody knows. As it is when its manifest cannot be read.
     """
+    if taken.whole is None and taken.after is None:
+        return _with_what_is_new(workspace, taken)
     if taken.before is not None or taken.whole is None:
         return taken
     try:
         was = decode_cover(place.blobs.get(taken.whole.sha256))
-        found = touched(was, workspace.cover())
+        now = workspace.cover()
+        found = touched(was, now, stand_each(workspace, lost(was, now))[0])
     except (ClewError, BadManifest):
         return taken
     return msgspec.structs.replace(taken, before=found.paths)
+
+
+def _with_what_is_new(workspace: Workspace, taken: Checkpoint) -> Checkpoint:
+    """With what is new in the folders among its paths, whoever made it."""
+    before = taken.before or {}
+    try:
+        new = stand_now(workspace, before).keys() - before.keys()
+    except ClewError:
+        return taken
+    return msgspec.structs.replace(taken, before={**before, **dict.fromkeys(sorted(new), ABSENT)})
 
 
 def checkpoints_of(state: RunState) -> list[CheckpointState]:
@@ -99,28 +119,21 @@ def diff_run(place: HomeParts, run_id: str, name: str | None) -> Iterator[Differ
     kept = {at: read_kept(place, state, known[at]) for at in range(min(chosen, default=0), len(known))}
     for at in chosen:
         later = [each for number, each in kept.items() if number > at]
-        yield _difference(place, workspace, unrolled(place, workspace, kept[at]), later)
+        taken = unrolled(place, workspace, kept[at])
+        now, unseen = stand_each(workspace, taken.before or ())
+        yield Difference(taken, compared(taken, later, now, unseen), place, workspace, run_id)
 
 
-def _difference(place: HomeParts, workspace: Workspace, taken: Checkpoint, later: list[Checkpoint]) -> Difference:
-    now, unseen = stand_each(workspace, taken.before or ())
-    return Difference(taken, compared(taken, later, now, unseen), place, workspace)
-
-
-def stand_each(workspace: Workspace, paths: Iterable[str]) -> tuple[Manifest, Mapping[str, str]]:
-    """How the paths stand, and why of those that cannot be seen: a pipe, a file that nobody here may read."""
-    wanted = list(paths)
+def why_gone(place: HomeParts, run_id: str, sha256: str) -> str:
+    """Why a content cannot be had, in words; empty when it can."""
     try:
-        return workspace.stand(wanted), {}
-    except ClewError:
-        found: dict[str, PathState] = {}
-        unseen: dict[str, str] = {}
-    for path in wanted:
-        try:
-            found |= workspace.stand([path])
-        except ClewError as fault:
-            unseen[path] = fault.message
-    return found, unseen
+        for _ in place.blobs.pieces(sha256):
+            pass
+    except NotFound as fault:
+        return why_missing(place.upkeep, run_id, sha256, fault).message
+    except ClewError as fault:
+        return fault.message
+    return ""
 
 
 def content_of(place: HomeParts, workspace: Workspace, path: str, state: PathState) -> bytes | None:

@@ -31,6 +31,7 @@ from clew.runtime.checkpoint import guard, look, probe_of
 from clew.runtime.gate import Gate
 from clew.runtime.living import is_running
 from clew.runtime.pool import SYNCS, aside, through
+from clew.runtime.queueing import go_on, must_queue, queue_on_loop, queue_sync, queues
 from clew.runtime.tickets import Ticket
 
 _SLOW: Final[frozenset[object]] = frozenset({Hold, Guard, Look})
@@ -93,8 +94,11 @@ def pass_sync(gate: Gate, ticket: Ticket) -> Any:
     if end is None:
         assert ticket.walk is not None
         with gate.flight(ticket):
-            end, met = drive_sync(gate, ticket, ticket.walk.run())
-            gate.note(end)
+            try:
+                end, met = drive_sync(gate, ticket, ticket.walk.run())
+                gate.note(end)
+            finally:
+                go_on(gate, ticket)
             if gate.extensions is not None:
                 struck = gate.extensions.after_tool(ticket, end)
     if isinstance(end, Interrupted) or struck is not None:
@@ -107,12 +111,15 @@ def drive_sync(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, BaseExce
     """Meet a walk's needs until it ends; an interruption met on the way is handed back beside its end."""
     reply: Any = None
     met: BaseException | None = None
+    exclusive = queues(ticket)
     while True:
         try:
             need = walk.send(reply)
         except StopIteration as ended:
             return ended.value, met
         try:
+            if exclusive and met is None and must_queue(ticket, need):
+                queue_sync(gate, ticket)
             reply = _meet_sync(gate, ticket, need) if met is None else _stopped(gate, ticket, need)
         except Stop:
             return _not_started(gate, walk), met
@@ -188,8 +195,11 @@ async def pass_async(gate: Gate, ticket: Ticket) -> Any:
     if end is None:
         assert ticket.walk is not None
         with gate.flight(ticket):
-            end, met = await drive_async(gate, ticket, ticket.walk.run())
-            gate.note(end)
+            try:
+                end, met = await drive_async(gate, ticket, ticket.walk.run())
+                gate.note(end)
+            finally:
+                go_on(gate, ticket)
             if gate.extensions is not None:
                 met = await gate.extensions.after_tool_on_loop(ticket, end) or met
     if isinstance(end, Interrupted) or met is not None:
@@ -202,6 +212,7 @@ async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, B
     """Meet a walk's needs until it ends; a cancellation met on the way is handed back beside its end."""
     reply: Any = None
     met: BaseException | None = None
+    exclusive = queues(ticket)
     while True:
         try:
             need = walk.send(reply)
@@ -212,6 +223,11 @@ async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, B
             reply = _stopped(gate, ticket, need)
             continue
         try:
+            if exclusive and met is None and must_queue(ticket, need):
+                met = await queue_on_loop(gate, ticket)
+                if met is not None and isinstance(need, Guard):
+                    reply = None
+                    continue
             reply, struck = await _meet_async(gate, ticket, need)
         except Stop:
             return _not_started(gate, walk), met

@@ -9,6 +9,7 @@ from clew.core.needs import Allow, Answered, Closing, Deny, End, GaveUp, Halt, S
 from clew.runtime.approvals import ALLOW, Approvals
 from clew.runtime.extensions import Extension
 from clew.runtime.journal import Journal
+from clew.runtime.lanes import Lanes
 from clew.runtime.lifecycle import Lifecycle
 from clew.runtime.meter import Meter
 from clew.runtime.nursery import Nursery
@@ -33,6 +34,9 @@ class Gate(Meter):
         super().__init__(journal, agent, store=store, blobs=blobs, budget=budget, processes=processes)
         self.workspace = workspace
         self.nursery: Nursery | None = None
+        # A child's calls wait for its parent's as for each other (`children`).
+        self.lanes = Lanes()
+        self.followers.append(lambda: self.lanes.wake())  # noqa: PLW0108  # not those of now, which a child gives up
         # The run's session, if it has one (`talking.Talk`, which knows the gate).
         self.talk: Any = None
         self.approvals = Approvals(self)
@@ -57,6 +61,7 @@ class Gate(Meter):
         return Call(
             facts.key, tool=facts.tool, attempt=attempt, arguments=ticket.plain, workspace=self.workspace,
             processes=self.processes, called_off=self.called_off, leg=self.journal.nonce, proposed=ticket.proposed,
+            kept=ticket.kept,
         )  # fmt: skip
 
     def called_off(self) -> bool:

@@ -11,28 +11,29 @@ from clew.core.checkpoint import Checkpoint, PathState
 from clew.core.folding import fold
 from clew.core.ids import call_short
 from clew.core.merging import MERGE_BYTES, merged
-from clew.core.restored import Begun, Intent, Outcome, Told, restore_ended, restore_started
+from clew.core.restored import Begun, Intent, Outcome, Told, restore_ended, restore_started, unfinished
 from clew.core.restoring import Decision, chosen, intents, merged_mode, needed, planned
 from clew.core.resume import check_ours
 from clew.core.state import RunState
-from clew.errors import ClewError, NotFound, Refused, UsageError
+from clew.errors import ClewError, Held, Refused, UsageError
+from clew.runtime.checkpoint import stand_each
 from clew.runtime.comparing import (
     checkpoints_of,
     content_of,
     find_checkpoint,
     read_kept,
-    stand_each,
     standing_content,
     unrolled,
+    why_gone,
     workspace_of,
 )
 from clew.runtime.ending import publish
 from clew.runtime.journal import Journal
+from clew.runtime.living import running_here
 from clew.runtime.opening import HomeParts
 from clew.runtime.recovery import Reopened, close_quietly, end_leg
 from clew.runtime.reviewing import Said
 from clew.runtime.settling import finished_first
-from clew.runtime.shelves import why_missing
 from clew.stores.base import PutBack, PutBackEnd, Workspace
 
 
@@ -66,7 +67,8 @@ def restore_run(place: HomeParts, run_id: str, wish: Wish, said: Said, *, dry_ru
     Raises:
         NotFound: `unknown_run`, `checkpoint_not_found`. UsageError: `invalid_checkpoint_id`, `path_not_recorded`.
         Refused: `foreign_run`, `checkpoint_not_reversible`; `restore_unfinished` while another one is.
-        Held: somebody runs it, or its owner is not proven gone. Corrupt, Storage.
+        Held: somebody runs it, or its owner is not proven gone; `process_alive`: something that an open attempt began
+            still lives. Corrupt, Storage.
 
     Source:
         DESIGN §7; contract #145 to #151, #155; cases C53 to C65.
@@ -138,7 +140,23 @@ class Job:
         self.span = [unrolled(place, self.workspace, taken) for taken in kept[:count]]
         for taken in self.span:
             _check_reversible(state, taken)
+        self._check_over()
         self.decisions = self._decided(kept[count:])
+
+    def _check_over(self) -> None:
+        """What still writes would write over what was put back: `Held` (`process_alive`)."""
+        open_ = [taken for taken in self.span if taken.after is None]
+        living = running_here() | (dict(self.place.processes.living(self.state.run_id)) if open_ else {})
+        for taken in open_:
+            words = living.get(f"{taken.key}#{taken.attempt}")
+            if words is not None:
+                raise Held(
+                    f"what attempt {taken.attempt} of {taken.key!r} began still lives, and may still write: {words}",
+                    code="process_alive",
+                    next="Wait for it or end it, then do it again.",
+                    run=self.state.run_id,
+                    checkpoint=taken.checkpoint_id,
+                )
 
     def _decided(self, later: Sequence[Checkpoint]) -> list[Decision]:
         begun, paths = self.begun, self._chosen()
@@ -167,18 +185,8 @@ class Job:
     def _gone(self, digests: Iterable[str]) -> dict[str, str]:
         """Which of these contents are missing or damaged, in words."""
         lost = [digest for digest in digests if not self.place.blobs.has(digest)]
-        return {digest: why for digest in lost if (why := self._why_gone(digest))}
-
-    def _why_gone(self, digest: str) -> str:
-        try:
-            for _ in self.place.blobs.pieces(digest):
-                pass
-        except NotFound as fault:
-            gone = why_missing(self.place.upkeep, self.state.run_id, digest, fault)
-            return f"its content cannot be had: {gone.message}"
-        except ClewError as fault:
-            return f"its content cannot be had: {fault.message}"
-        return ""
+        found = {digest: why_gone(self.place, self.state.run_id, digest) for digest in lost}
+        return {digest: f"its content cannot be had: {why}" for digest, why in found.items() if why}
 
     def _mix(self, decision: Decision) -> Decision:
         """Both changes in one content; or a conflict, for what cannot be merged stays as it is."""
@@ -257,15 +265,7 @@ def _begun(state: RunState, wish: Wish) -> Begun | None:
     begun = state.restores.begun
     if begun is None or (begun.checkpoint_id, bool(begun.through)) == (wish.checkpoint, wish.later):
         return begun
-    words = f"clew restore {state.run_id} {begun.checkpoint_id}{' --later' if begun.through else ''}"
-    raise Refused(
-        f"{begun.restore_id} of checkpoint {begun.checkpoint_id!r} was cut off; its paths may be half put back",
-        code="restore_unfinished",
-        next=f"Go on with it first: `{words}`.",
-        run=state.run_id,
-        checkpoint=begun.checkpoint_id,
-        restore=begun.restore_id,
-    )
+    raise unfinished(state.run_id, begun)
 
 
 def _check_reversible(state: RunState, taken: Checkpoint) -> None:

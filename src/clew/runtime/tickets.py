@@ -7,12 +7,14 @@ import msgspec
 from clew.core.answers import Answer, Unrecorded
 from clew.core.calls import CallState
 from clew.core.capability import Capability
+from clew.core.checkpoint import Manifest
 from clew.core.effect import KEY_HELD, Walk
 from clew.core.events import CallFacts
 from clew.core.guarded import BUILT_IN, GuardedWalk
 from clew.core.jsonable import restore
 from clew.core.needs import End
 from clew.errors import Denied, KeyHeld, ResultNotRecorded, ToolError, UsageError
+from clew.runtime.lanes import Lane
 from clew.runtime.tools import Tool
 
 
@@ -20,7 +22,8 @@ class Ticket(msgspec.Struct):
     """One admitted call: its walk, or the answer that is replayed. `ran` once the body has been started.
 
     `proposed`: a model wants it, not the agent's own code; `counted`: the last attempt that the limits have counted;
-    `until_ms`: when the permission lapses by which it may start, if it does.
+    `until_ms`: when the permission lapses by which it may start, if it does; `lane`: its place among those that change
+    files, once it has one; `kept`: how its paths stood before this attempt.
     """
 
     tool: Tool
@@ -34,6 +37,8 @@ class Ticket(msgspec.Struct):
     proposed: bool = False
     counted: int = 0
     until_ms: int = 0
+    lane: Lane | None = None
+    kept: Manifest | None = None
 
 
 def deliver(tool: Tool, answer: Answer | Unrecorded) -> Any:

@@ -27,7 +27,8 @@ class FileBlobStore:
     """`blobs/ab/<sha256>` below a home, and packs in `blobs/packs`. Safe for any number of processes.
 
     Equal names have equal content. A file holds the content as it is, or a line that says `clew-blob 1 zlib` and the
-    compressed content behind it; the name is always the digest of the content.
+    compressed content behind it; the name is always the digest of the content. Where it is that of the file, there is
+    no such line, whatever the content begins with: that is how blobs lay before.
 
     Source:
         DESIGN §4, §5 stage 7, §7.
@@ -96,7 +97,7 @@ class FileBlobStore:
     def pieces(self, sha256: str) -> Iterator[bytes]:
         """The bytes of a digest, piece by piece; that they are corrupt may be said behind the last one."""
         path, place = self._find(sha256)
-        counting = Counting(self._content(path, place))
+        counting = Counting(self._content(path, place, sha256))
         try:
             yield from counting
         except ValueError as fault:
@@ -164,9 +165,9 @@ class FileBlobStore:
             raise corrupt_file(str(self._folder_path(FOLDER) / damaged), "blob_corrupt", "the pack cannot be read")
         raise blob_missing(sha256, str(path))
 
-    def _content(self, path: Path, place: Place | None) -> Iterator[bytes]:
+    def _content(self, path: Path, place: Place | None, sha256: str) -> Iterator[bytes]:
         if place is None:
-            return squeezed.unframed(files.pieces(path, 0))
+            return _as_it_is(path) if _is_old(path, sha256) else squeezed.unframed(_as_it_is(path))
         pack = self._packs.get(path.name) or PackFile(path)
         return pack.pieces(place)
 
@@ -200,3 +201,19 @@ class FileBlobStore:
         if not _DIGEST.fullmatch(digest):
             raise blob_missing(digest, str(self._root))
         return self._folder_path(digest[:2]) / digest
+
+
+def _as_it_is(path: Path) -> Iterator[bytes]:
+    return files.pieces(path, 0)
+
+
+def _is_old(path: Path, sha256: str) -> bool:
+    """Is what looks like our first line a part of the content? Only of a file that has one all of it is read."""
+    pieces = _as_it_is(path)
+    first = next(pieces, b"")
+    if not first.startswith(squeezed.MAGIC):
+        return False
+    digest = hashlib.sha256(first)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest() == sha256

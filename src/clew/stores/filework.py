@@ -7,12 +7,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from clew.core.checkpoint import ABSENT, PathState
 from clew.disk import anchor
 from clew.disk.anchor import Folder
 from clew.disk.failures import barrier_failed, failure
 from clew.errors import NotFound, Refused
 from clew.stores.base.workspace import FileBytes
-from clew.stores.ground import Ground, no_file
+from clew.stores.ground import Ground, counted, no_file, state_of
 
 _OWNER_MAY_WRITE = 0o200
 
@@ -34,7 +35,7 @@ def read(ground: Ground, below: str, path: str, limit: int) -> FileBytes:
             os.close(fd)
 
 
-def write(ground: Ground, path: str, data: bytes, mark: str) -> None:
+def write(ground: Ground, path: str, data: bytes, mark: str, kept: PathState | None) -> None:
     """Make this the whole content of a file, durably (`stores.base.Workspace.write`)."""
     with _reached(ground, path, make=True) as (folder, name):
         found = folder.look(name)
@@ -46,8 +47,10 @@ def write(ground: Ground, path: str, data: bytes, mark: str) -> None:
             folder.remove(temp)
         fd = folder.born(temp, mode)
         try:
+            if found is not None and anchor.give_to(fd, found.st_uid, found.st_gid) and mode is not None:
+                anchor.set_mode(fd, mode)
             _fill(fd, data, folder, name)
-            folder.replace(temp, name)
+            _take_name(folder, temp, name, path, kept)
         except BaseException:
             with contextlib.suppress(OSError):
                 folder.remove(temp)
@@ -55,12 +58,48 @@ def write(ground: Ground, path: str, data: bytes, mark: str) -> None:
         _sync(folder)
 
 
-def delete(ground: Ground, path: str) -> None:
+def _take_name(folder: Folder, temp: str, name: str, path: str, kept: PathState | None) -> None:
+    """The temp file gets the name; what stood there is judged when nobody can change it under that name any more."""
+    if kept is None:
+        return folder.replace(temp, name)
+    if kept == ABSENT:
+        try:
+            return folder.rename_new(temp, name)
+        except FileExistsError:
+            raise changed(path) from None
+    if state_of(folder, name, counted, path) != kept:
+        raise changed(path)
+    try:
+        exchanged = folder.exchange(temp, name)
+    except FileNotFoundError:
+        raise changed(path) from None
+    if not exchanged:
+        return folder.replace(temp, name)
+    if state_of(folder, temp, counted, path) != kept:
+        folder.exchange(temp, name)
+        raise changed(path)
+    return folder.remove(temp)
+
+
+def delete(ground: Ground, path: str, mark: str, kept: PathState | None) -> None:
     """Remove a file or a link itself, durably (`stores.base.Workspace.delete`)."""
     with _reached(ground, path) as (folder, name):
         _check_movable(folder.look(name), path)
-        folder.remove(name)
+        if kept is None:
+            folder.remove(name)
+        else:
+            _remove_kept(folder, name, path, mark, kept)
         _sync(folder)
+
+
+def _remove_kept(folder: Folder, name: str, path: str, mark: str, kept: PathState) -> None:
+    """Under another name nobody changes it any more; what is not as it was kept gets its name back."""
+    aside = folder.temp_beside(name, mark)
+    folder.rename_new(name, aside)
+    if state_of(folder, aside, counted, path) != kept:
+        folder.rename_new(aside, name)
+        raise changed(path)
+    folder.remove(aside)
 
 
 def move(ground: Ground, path: str, to: str) -> None:
@@ -134,6 +173,16 @@ def _check_replaceable(found: os.stat_result, path: str) -> None:
             next="Give its owner the right to write it, or write another file.",
             path=path,
         )
+
+
+def changed(path: str) -> Refused:
+    """Somebody changed it behind the look that kept it, so what stands there is kept nowhere."""
+    return Refused(
+        f"{path!r} was changed by somebody else a moment ago",
+        code="file_changed",
+        next="Look at it again, and decide anew.",
+        path=path,
+    )
 
 
 def missing(path: str) -> NotFound:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from clew.core.checkpoint import ABSENT, PathState, is_below
+from clew.core.cover import NotCovered
 from clew.disk import anchor
 from clew.disk.anchor import Folder
 from clew.disk.failures import failure
@@ -81,11 +82,13 @@ class Ground:
 
     def is_home(self, folder: Folder) -> bool:
         """Is this folder the home, by whatever name it was reached?"""
-        if self._home is None:
-            return False
-        with contextlib.suppress(OSError):
-            found = os.stat(self._home)
-            return folder.identity() == (found.st_dev, found.st_ino)
+        return self._home is not None and self._is_home(folder.identity())
+
+    def _is_home(self, identity: tuple[int, int]) -> bool:
+        if self._home is not None:
+            with contextlib.suppress(OSError):
+                found = os.stat(self._home)
+                return identity == (found.st_dev, found.st_ino)
         return False
 
     def require_not_home(self, folder: Folder, path: str) -> None:
@@ -106,6 +109,40 @@ class Ground:
             return ABSENT
         except OSError as fault:
             raise failure(fault, self.root / path, "look at") from fault
+
+    def inside(self, path: str, missing: dict[str, NotCovered]) -> Iterator[str]:
+        """The paths of all that lies in a folder, at any depth; into `missing` goes what can be no such path.
+
+        Raises:
+            Refused: `outside_workspace`. Storage: its names cannot be read.
+        """
+        ahead = [path]
+        while ahead:
+            place = ahead.pop()
+            try:
+                with self.folder_of(place) as (above, name), above.enter(name) as folder:
+                    found = [(f"{place}/{each}", folder.look(each)) for each in folder.names()]
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as fault:
+                raise failure(fault, self.root / place, "list") from fault
+            for below, stands in found:
+                why = self._no_path(below, stands)
+                if why:
+                    missing[below] = NotCovered(below, why)
+                elif stands is not None:
+                    yield below
+                    if stat.S_ISDIR(stands.st_mode):
+                        ahead.append(below)
+
+    def _no_path(self, path: str, stands: os.stat_result | None) -> str:
+        """Why what stands there can be no path of a manifest; empty when it can."""
+        if path.rpartition("/")[2].casefold() in KEPT_OUT:
+            return "kept_out"
+        if stands is not None and stat.S_ISDIR(stands.st_mode):
+            return "kept_out" if self._is_home((stands.st_dev, stands.st_ino)) else ""
+        known = stands is None or stat.S_ISREG(stands.st_mode) or stat.S_ISLNK(stands.st_mode)
+        return "" if known else "no_file"
 
 
 def _make(folder: Folder, part: str) -> bool:

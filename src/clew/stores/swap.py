@@ -24,6 +24,7 @@ from clew.stores.base.workspace import PutBack, PutBackEnd, PutBackOutcome
 from clew.stores.ground import counted, state_of
 
 _OWNER: Final = 0o700
+_RIGHTS: Final = 0o777
 
 
 class Stays(Exception):
@@ -266,12 +267,15 @@ class Swap:
         elif wanted.kind == "link":
             self._folder.make_link(self._temp, wanted.target or "")
         else:
-            fd = self._folder.born(self._temp, mode)
+            # Whose it is and by whose rights it runs it gets last: a new owner and every write take such rights away.
+            fd = self._folder.born(self._temp, mode & _RIGHTS)
             try:
                 model = self._folder.look(self._name) or self._folder.look(".")
-                if model is not None and anchor.give_to(fd, model.st_uid, model.st_gid):
-                    anchor.set_mode(fd, mode)
+                given = model is not None and anchor.give_to(fd, model.st_uid, model.st_gid)
                 anchor.append(fd, self._blobs.pieces(wanted.sha256 or ""))
+                if given or mode != mode & _RIGHTS:
+                    anchor.set_mode(fd, mode)
+                anchor.require_mode(fd, mode)
                 os.fsync(fd)
             except BaseException:
                 self._folder.remove(self._temp)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from clew.core.checkpoint import PathState
-from clew.core.cover import Cover
+from clew.core.checkpoint import Manifest, PathState
+from clew.core.cover import Cover, NotCovered
 from clew.disk import files, tree
 from clew.disk.search import TooSlow, seek_apart
 from clew.errors import Refused, Storage
@@ -91,24 +91,24 @@ class FileWorkspace:
         skipped = tuple((path, why) for path, why in found["skipped"])
         return Found(tuple(found["matches"]), found["searched"], found["more"], skipped)
 
-    def write(self, path: str, data: bytes, *, mark: str = "") -> str:
+    def write(self, path: str, data: bytes, *, mark: str = "", kept: Manifest | None = None) -> str:
         """Make this the file's whole content; returns its path below the folder.
 
         Raises:
-            Refused: `outside_workspace`, `not_a_file`, `file_read_only`; nothing was changed. Storage.
+            Refused: `outside_workspace`, `not_a_file`, `file_read_only`, `file_changed`; nothing was changed. Storage.
         """
         below = self._below(path, self._place(path))
-        filework.write(self._ground(), below, data, mark)
+        filework.write(self._ground(), below, data, mark, _as_kept(below, kept))
         return below
 
-    def delete(self, path: str, *, mark: str = "") -> str:
+    def delete(self, path: str, *, mark: str = "", kept: Manifest | None = None) -> str:
         """Remove a file or a link itself, durably; returns its path below the folder.
 
         Raises:
-            Refused: `outside_workspace`, `not_a_file`. NotFound: `file_missing`. Storage.
+            Refused: `outside_workspace`, `not_a_file`, `file_changed`. NotFound: `file_missing`. Storage.
         """
         below = self._itself(path)
-        filework.delete(self._ground(), below)
+        filework.delete(self._ground(), below, mark, _as_kept(below, kept))
         return below
 
     def move(self, path: str, to: str, *, mark: str = "") -> str:
@@ -147,6 +147,16 @@ class FileWorkspace:
             return {path: ground.state(path, take) for path in wanted}
         with keep.pack() as pack:
             return {path: ground.state(path, pack.keep) for path in wanted}
+
+    def inside(self, folders: Iterable[str]) -> tuple[list[str], list[NotCovered]]:
+        """All that lies in these folders, at any depth, and what of it can be no path of a manifest.
+
+        Raises:
+            Refused: `outside_workspace`. Storage: the names in one cannot be read.
+        """
+        ground, missing = self._ground(), dict[str, NotCovered]()
+        found = {path for folder in folders for path in ground.inside(folder, missing)}
+        return sorted(found), [missing[path] for path in sorted(missing)]
 
     def put_back(self, plan: Sequence[PutBack], blobs: BlobStore, *, mark: str) -> list[PutBackEnd]:
         """Let paths stand again as they did, one after the other, each whole or not at all; it raises for none."""
@@ -234,6 +244,13 @@ class FileWorkspace:
             return tree.kind_of(self._place(path)) == "file"
         except (Refused, Storage):
             return False
+
+
+def _as_kept(below: str, kept: Manifest | None) -> PathState | None:
+    """How a path was kept; one that was not is where a link leads that somebody has put there since."""
+    if kept is not None and below not in kept:
+        raise filework.changed(below)
+    return None if kept is None else kept[below]
 
 
 def _is_text(name: str) -> bool:

@@ -45,7 +45,7 @@ def edit_file(call: Call, path: str, old: str, new: str, encoding: str = "utf-8"
         if found.size_bytes > len(found.data):
             raise _too_large(path, found.size_bytes)
         changed = edited(found.data, path, old, new, encoding)
-        written = call.workspace.write(path, changed, mark=call.short)
+        written = call.workspace.write(path, changed, mark=call.short, kept=call.kept)
     return about(written, changed)
 
 
@@ -120,7 +120,7 @@ def delete_file(call: Call, path: str) -> dict[str, Any]:
         Storage: the machine refused in the middle; unknown.
     """
     with told_before_it_is_touched():
-        return {"path": call.workspace.delete(path, mark=call.short)}
+        return {"path": call.workspace.delete(path, mark=call.short, kept=call.kept)}
 
 
 def _moved(before: Before, path: str, to: str) -> Expected:

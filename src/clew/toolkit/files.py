@@ -135,7 +135,7 @@ def write_file(call: Call, path: str, content: str) -> dict[str, Any]:
     """
     data = as_utf8(content)
     with told_before_it_is_touched():
-        written = call.workspace.write(path, data, mark=call.short)
+        written = call.workspace.write(path, data, mark=call.short, kept=call.kept)
     return about(written, data)
 
 

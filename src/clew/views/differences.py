@@ -10,8 +10,8 @@ from clew.core.merging import MERGE_BYTES, comparable, is_text, lines_of
 from clew.core.restored import Begun
 from clew.views.plain import When, count_text, one_line, size_text
 
-Content = Callable[[str, PathState], bytes | None]
-"""The bytes of a file in a state, by path; None where they are not to be had."""
+Content = Callable[[str, PathState], bytes | str | None]
+"""The bytes of a file in a state, by path; None, or why, where they are not to be had."""
 
 NULL_DEVICE: Final = "/dev/null"
 NO_NEWLINE: Final = "\\ No newline at end of file"
@@ -134,19 +134,22 @@ def _compared(each: PathDiff, content: Content) -> tuple[str, list[str] | None]:
     if max(old.size_bytes or 0, new.size_bytes or 0) > MERGE_BYTES:
         return f"too large to compare line by line, {sizes} (the limit is {size_text(MERGE_BYTES)})", None
     sides = [_bytes(each.renamed or each.path, old, content), _bytes(each.path, new, content)]
-    if sides[0] is None or sides[1] is None:
-        lost = "as it was" if sides[0] is None else "as it was left"
-        return f"its content {lost} is not to be had, {sizes}", None
-    if not (is_text(sides[0]) and is_text(sides[1])):
+    known = [side for side in sides if isinstance(side, bytes)]
+    if len(known) < len(sides):
+        first = isinstance(sides[0], bytes)
+        why = sides[first]
+        because = f": {one_line(why, 300)}" if isinstance(why, str) else ""
+        return f"its content as it was{' left' if first else ''} is not to be had, {sizes}{because}", None
+    if not all(map(is_text, known)):
         return f"binary, {sizes}", None
-    lines = [lines_of(side) for side in sides if side is not None]
+    lines = [lines_of(side) for side in known]
     if not comparable(*lines):
         return f"too many equal lines to compare one by one, {sizes}", None
-    plain = all(map(_is_utf8, sides))
+    plain = all(map(_is_utf8, known))
     return "" if plain else r"not UTF-8: other bytes stand as \xNN", list(_unified(*lines))
 
 
-def _bytes(path: str, state: PathState, content: Content) -> bytes | None:
+def _bytes(path: str, state: PathState, content: Content) -> bytes | str | None:
     return content(path, state) if state.kind == "file" else b""
 
 
@@ -156,9 +159,9 @@ def _sizes(old: int | None, new: int | None) -> str:
     return f"{old} → {count_text(new, 'byte')}"
 
 
-def _is_utf8(data: bytes | None) -> bool:
+def _is_utf8(data: bytes) -> bool:
     try:
-        (data or b"").decode()
+        data.decode()
     except UnicodeDecodeError:
         return False
     return True

@@ -5,8 +5,8 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from clew.core.checkpoint import PathState
-from clew.core.cover import Cover
+from clew.core.checkpoint import Manifest, PathState
+from clew.core.cover import Cover, NotCovered
 from clew.stores.base.kept import BlobStore
 
 
@@ -125,22 +125,25 @@ class Workspace(Protocol):
         """
         ...
 
-    def write(self, path: str, data: bytes, *, mark: str = "") -> str:
+    def write(self, path: str, data: bytes, *, mark: str = "", kept: Manifest | None = None) -> str:
         """Make this the file's whole content, durably: after a crash it is the old content or this. Returns the path.
 
         Parent folders are made; a file that is replaced keeps its mode. `mark` is the call's own: what a death left
-        half written beside the file is used up by the next write under the same mark.
+        half written beside the file is used up by the next write under the same mark. With `kept`, as a call has it,
+        only what stands as it was kept is replaced: what somebody wrote behind that is kept nowhere.
 
         Raises:
-            Storage: the machine refused; after `durability_barrier_failed` the new content may stand.
+            Refused: `file_changed`; nothing was changed. Storage: the machine refused; after
+                `durability_barrier_failed` the new content may stand.
         """
         ...
 
-    def delete(self, path: str, *, mark: str = "") -> str:
-        """Remove a file or a link itself, durably. Returns the path.
+    def delete(self, path: str, *, mark: str = "", kept: Manifest | None = None) -> str:
+        """Remove a file or a link itself, durably; with `kept` only what stands as it was kept. Returns the path.
 
         Raises:
-            Refused: `not_a_file` for a folder or anything else. NotFound: `file_missing`. Storage: as `write`.
+            Refused: `not_a_file` for a folder or anything else; `file_changed`. NotFound: `file_missing`.
+            Storage: as `write`.
         """
         ...
 
@@ -177,6 +180,17 @@ class Workspace(Protocol):
         Raises:
             Refused: `not_a_file` for a pipe, a socket or a device; `outside_workspace`.
             Storage: it cannot be read or kept; `file_changing` when it did not stand still while it was read.
+        """
+        ...
+
+    def inside(self, folders: Iterable[str]) -> tuple[list[str], list[NotCovered]]:
+        """The paths of all that lies in these folders, at any depth, and what of it can be no path of a manifest.
+
+        Args:
+            folders: Paths of a manifest; of one that is no folder by now, nothing.
+
+        Raises:
+            Refused: `outside_workspace`. Storage: the names in one cannot be read.
         """
         ...
 

@@ -288,7 +288,7 @@ def _as_wanted(home: clew.Home, root: Path, *, taken_back: bool) -> str:
         said = [(each.role, each.content) for each in session.view().messages if each.content != JUDGED]
     may = {path: {text} for path, text in wanted.items()}
     if not taken_back:
-        may |= {DRAFT: {BEFORE[DRAFT], AFTER[DRAFT], COMMANDED}, GONE: {BEFORE[GONE], ""}}
+        may |= {DRAFT: {BEFORE[DRAFT], AFTER[DRAFT], COMMANDED, ""}, GONE: {BEFORE[GONE], ""}}
     wrong = [path for path in {*texts, *may} if texts.get(path, "") not in may.get(path, {""})]
     state = home.result(RUN).operation.state
     return state if not wrong and said == TOLD else f"{state}: wrong files {wrong}, said {said}"

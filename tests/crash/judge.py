@@ -15,6 +15,7 @@ from clew.stores.base import RunStore
 from clew.stores.blobs import FileBlobStore
 from clew.stores.jsonl import FileRunStore
 from clew.stores.keys import FileKeyIndex
+from tests.core.journals import naive_records
 from tests.crash.judging_kept import KEPT, has_gone
 from tests.crash.parts import Complaints, Part, Promises
 
@@ -42,6 +43,9 @@ def _runs(root: Path, promises: Promises) -> Complaints:
     for run_id in store.ids():
         records, verdict = records_of(store, run_id)
         found[run_id] = dict(records)
+        naive = naive_records(Path(store.locate(run_id)).read_bytes(), run_id)
+        if [(each["sequence"], each["chain"]) for each in naive] != records:
+            yield f"disagree: a naive reader finds {len(naive)} records in run {run_id}, ours {len(records)}"
         yield from _as_written(run_id, records, promises)
         if verdict == "being_written":
             yield f"refused: run {run_id} is said to be written by somebody"

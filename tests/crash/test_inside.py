@@ -16,8 +16,11 @@ from tests.crash.works import WORKS
 
 ALLOCATIONS = {"appends": 600, "one": 5_000, "capture": 10_000, "convert": 6_000}
 """More than there are in an append, in a run with one call, in a call that keeps a file, in a migration."""
-STRUCK = ("KeyboardInterrupt", "MemoryError", "TypeError: expected str, bytes or os.PathLike", "SystemError: <_FuncPtr")
-"""The last two are what CPython's own `os.fsencode` and `ctypes` make of a refused allocation."""
+STRUCK = (
+    "KeyboardInterrupt", "MemoryError", "TypeError: expected str, bytes or os.PathLike",
+    "TypeError: open: path should be string, bytes", "SystemError: <_FuncPtr",
+)  # fmt: skip
+"""The last three are what CPython's own `os.fsencode`, `os.open` and `ctypes` make of a refused allocation."""
 
 
 @pytest.fixture(scope="module")

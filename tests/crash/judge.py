@@ -4,12 +4,10 @@ What was promised is given as the facts that the stores told (`telling`). Every 
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from clew.errors import ClewError
 from clew.runtime.clock import SystemClock
 from clew.runtime.ending import publish
 from clew.runtime.recovery import Reopened, close_quietly, end_leg, unfinished_business
@@ -17,75 +15,14 @@ from clew.stores.base import RunStore
 from clew.stores.blobs import FileBlobStore
 from clew.stores.jsonl import FileRunStore
 from clew.stores.keys import FileKeyIndex
-from tests.crash.telling import Fact
-
-Complaints = Iterator[str]
-
-
-class Promises:
-    """What was told so far: `kept` facts by kind, and which records may be found of each run.
-
-    `judged` are facts of the same kind about what judging itself appended.
-    """
-
-    def __init__(self, facts: Iterable[Fact] = ()) -> None:
-        self.kept: dict[str, dict[tuple[Any, ...], Any]] = {}
-        self.chains: dict[str, dict[int, set[str]]] = {}
-        self.counts: Counter[str] = Counter()
-        self.judged: list[Fact] = []
-        for word, kind, *rest in facts:
-            self.counts[kind] += 1
-            (self._keep if word == "kept" else self._foresee)(kind, rest)
-
-    def mark(self, kinds: Iterable[str]) -> int:
-        """How many facts of these kinds were told: the same number, the same facts."""
-        return sum(self.counts[kind] for kind in kinds)
-
-    def _keep(self, kind: str, rest: list[Any]) -> None:
-        split = _KEY_SIZE.get(kind, len(rest))
-        # What is told later of the same thing is told of more.
-        self.kept.setdefault(kind, {})[tuple(rest[:split])] = rest[split:]
-
-    def _foresee(self, kind: str, rest: list[Any]) -> None:
-        if kind == "append":
-            run_id, first, last, chains = rest
-            for sequence, chain in zip(range(first, last + 1), chains, strict=True):
-                self.chains.setdefault(run_id, {}).setdefault(sequence, set()).add(chain)
-
-
-_KEY_SIZE = {"append": 1, "head": 1, "answer": 2}
-
-
-class Part(NamedTuple):
-    """What can be judged by itself: the verdict on it depends on these files and on these kinds of promise alone."""
-
-    name: str
-    below: tuple[str, ...]
-    kinds: tuple[str, ...]
-    deed: Callable[[Path, Promises], Complaints]
-
-    def has(self, path: str) -> bool:
-        """Does it read this path, which is relative to the home?"""
-        return path.startswith(self.below)
-
-    def judge(self, root: Path, promises: Promises) -> list[str]:
-        """Recover it, and say what was not as it must be; nothing, when all was."""
-        return list(_each(root, promises, self.deed))
+from tests.core.journals import naive_records
+from tests.crash.judging_kept import KEPT, has_gone
+from tests.crash.parts import Complaints, Part, Promises
 
 
 def judge(root: Path, promises: Promises) -> list[str]:
     """Recover a home, part by part."""
-    return [complaint for part in PARTS for complaint in part.judge(root, promises)]
-
-
-def _each(root: Path, promises: Promises, deed: Callable[[Path, Promises], Complaints]) -> Complaints:
-    """A refusal by clew, or any other exception, is a complaint like others."""
-    try:
-        yield from deed(root, promises)
-    except ClewError as fault:
-        yield f"refused: {fault.code}: {fault.message}"
-    except Exception as fault:
-        yield f"raw: {deed.__name__}: {fault!r}"
+    return [complaint for part in parts_for(promises.counts) for complaint in part.judge(root, promises)]
 
 
 # Reading.
@@ -106,6 +43,9 @@ def _runs(root: Path, promises: Promises) -> Complaints:
     for run_id in store.ids():
         records, verdict = records_of(store, run_id)
         found[run_id] = dict(records)
+        naive = naive_records(Path(store.locate(run_id)).read_bytes(), run_id)
+        if [(each["sequence"], each["chain"]) for each in naive] != records:
+            yield f"disagree: a naive reader finds {len(naive)} records in run {run_id}, ours {len(records)}"
         yield from _as_written(run_id, records, promises)
         if verdict == "being_written":
             yield f"refused: run {run_id} is said to be written by somebody"
@@ -148,7 +88,7 @@ def _head(root: Path, key: tuple[Any, ...], rest: list[Any]) -> bool:
 
 
 def _blob(root: Path, key: tuple[Any, ...], rest: list[Any]) -> bool:
-    return FileBlobStore(root).has(key[0])
+    return FileBlobStore(root).has(key[0]) or has_gone(root, key[0])
 
 
 def _claim(root: Path, key: tuple[Any, ...], rest: list[Any]) -> bool:
@@ -238,3 +178,8 @@ PARTS = (
     Part("keys", ("keys", "home.json"), ("claim",), _keys),
 )
 """What a home is judged by. A store that is added later is a part more."""
+
+
+def parts_for(kinds: Container[str]) -> tuple[Part, ...]:
+    """The parts of a work that tells of these kinds: files and what belongs to them only where there are any."""
+    return (*PARTS, *KEPT) if "file" in kinds else PARTS

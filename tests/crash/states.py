@@ -12,10 +12,10 @@ Source:
 import hashlib
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tests.crash.trace import Bytes, Cut, Folder, Name, Op, Said, SyncFile, SyncFolder
+from tests.crash.trace import Bytes, Cut, Folder, Name, Op, Said, Swap, SyncFile, SyncFolder
 
 
 class Bounds(NamedTuple):
@@ -32,7 +32,7 @@ class Step(NamedTuple):
     """One thing that is on the device or not. Its key is the inode, or the folder whose names it changes."""
 
     key: int | str
-    what: Name | Folder | Bytes | Cut
+    what: Name | Swap | Folder | Bytes | Cut
     size: int = -1
     """Of a step that only makes a file as long as this."""
 
@@ -48,7 +48,7 @@ class State(NamedTuple):
 
 def steps_of(op: Op, piece: int) -> Iterator[Step]:
     """What a call leaves to be written to the device."""
-    if isinstance(op, Name | Folder):
+    if isinstance(op, Name | Swap | Folder):
         yield Step(op.folder, op)
     elif isinstance(op, Cut):
         yield Step(op.inode, op)
@@ -78,6 +78,10 @@ def subsets(free: Sequence[int], bounds: Bounds, chance: random.Random) -> Itera
         yield tuple(step for step in every if chance.random() < share)
 
 
+Tree = tuple[set[str], dict[str, int]]
+"""Folders, and inodes by their paths."""
+
+
 class Disks:
     """The states of one trace. `contents` holds what the files of the state at hand hold, by digest."""
 
@@ -86,6 +90,7 @@ class Disks:
         self.bounds = bounds
         self.contents: dict[bytes, bytes] = {}
         self.enumerated = 0
+        self._top = next(op.path for op in ops if isinstance(op, Folder))
         self._steps: list[Step] = []
         self._of_file: dict[int, list[int]] = {}
         self._of_folder: dict[str, list[int]] = {}
@@ -133,16 +138,20 @@ class Disks:
         free = tuple(self._free)
         self.contents.clear()
         known: dict[tuple[int, tuple[int, ...]], bytes] = {}
+        # What stands before the first name that is free is in each of them.
+        begun = next((place for place, step in enumerate(self._names) if step in self._free), len(self._names))
+        base, rest = self._tree((set(), {}), self._names[:begun], set()), self._names[begun:]
         for chosen in subsets(free, self.bounds, chance):
             self.enumerated += 1
             missing = set(free).difference(chosen)
-            folders, names = self._tree(missing)
+            folders, names = self._reached(*self._tree(base, rest, missing))
             files = tuple((path, self._digest(inode, missing, known)) for path, inode in sorted(names.items()))
             yield State(number, tuple(sorted(folders)), files, said)
 
-    def _tree(self, missing: set[int]) -> tuple[set[str], Mapping[str, int]]:
-        folders, names = set[str](), dict[str, int]()
-        for number in self._names:
+    def _tree(self, base: Tree, steps: Iterable[int], missing: set[int]) -> Tree:
+        """Folders and names when these steps, but the missing ones, have come to others."""
+        folders, names = base[0].copy(), base[1].copy()
+        for number in steps:
             what = self._steps[number].what
             if number in missing:
                 continue
@@ -152,12 +161,13 @@ class Disks:
                 names.pop(what.takes, None)
                 if what.gives:
                     names[what.gives] = what.inode
+            elif isinstance(what, Swap):
+                names[what.one], names[what.other] = what.first, what.second
+        return folders, names
+
+    def _reached(self, folders: set[str], names: dict[str, int]) -> Tree:
         reached = {path for path in folders if _reached(path, folders, self._top)}
         return reached, {path: inode for path, inode in names.items() if path.rpartition("/")[0] in reached}
-
-    @property
-    def _top(self) -> str:
-        return next(op.path for op in self.ops if isinstance(op, Folder))
 
     def _digest(self, inode: int, missing: set[int], known: dict[tuple[int, tuple[int, ...]], bytes]) -> bytes:
         steps = self._of_file.get(inode, [])

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.crash.judge import Promises, judge
+from tests.crash.judge import judge
+from tests.crash.parts import Promises
 from tests.crash.studio import Ended, Studio
 from tests.crash.telling import Fact
 from tests.crash.works import BOOKS, WORKS, paid
@@ -134,7 +135,7 @@ def strike(town: Studio, folder: Path, work: str, point: Point) -> Struck:
     complaints = [] if ended.how not in ("raw", "hung") else [f"{ended.how}: {ended.text}"]
     if root.exists():
         promises = Promises(facts)
-        complaints += judge(root, promises)
+        complaints += judge(root / WORKS[work].home, promises)
         facts += promises.judged
     complaints += seen_through(town, root, work, facts)
     settled = tuple(str(fact[2]) for fact in facts if fact[1] == "settled")
@@ -149,4 +150,4 @@ def seen_through(town: Studio, root: Path, work: str, facts: list[Fact]) -> list
         return [f"no end: {end.how} {end.text}"]
     done = sorted(paid(root))
     found = [] if done == sorted(WORKS[work].orders) else [f"effects: {done}"]
-    return found + judge(root, Promises(facts))
+    return found + judge(root / WORKS[work].home, Promises(facts))

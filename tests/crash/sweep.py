@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.crash.judge import PARTS, Part, Promises
+from tests.crash.judge import parts_for
+from tests.crash.parts import BESIDE, Part, Promises
 from tests.crash.stage import Stage
 from tests.crash.states import Bounds, Disks, State
 from tests.crash.studio import studio
@@ -27,6 +28,7 @@ class Traced(NamedTuple):
     """What a work did, in its order, to the folder `root`."""
 
     root: Path
+    home: str
     ops: list[Op]
     facts: list[Fact]
     ends: list[str]
@@ -71,7 +73,7 @@ def traced(work: Work) -> Traced:
             ends.append(f"{leg}: {ended.how} {ended.text}".strip())
             tracing.read(log)
         facts = [op.fact for op in tracing.ops if isinstance(op, Said)]
-        return Traced(root, tracing.ops, facts, ends)
+        return Traced(root, work.home, tracing.ops, facts, ends)
 
 
 def sweep(found: Traced, bounds: Bounds) -> Swept:
@@ -97,27 +99,47 @@ class _Court:
 
     def __init__(self, found: Traced, stage: Stage) -> None:
         self._facts = found.facts
-        self._from = len(str(found.root)) + 1
+        self._parts = parts_for({fact[1] for fact in found.facts})
+        self._root, self._home = str(found.root), str(found.root / found.home)
+        self._place = stage.root / found.home
         self._stage = stage
         self._known: dict[int, list[str]] = {}
+        self._read_by: dict[str, list[str]] = {}
         self._said, self._promises = -1, Promises()
         self.tried = 0
 
     def judge(self, state: State) -> list[str]:
         if self._said != state.said:
             self._said, self._promises = state.said, Promises(self._facts[: state.said])
-        return [complaint for part in PARTS for complaint in self._part(part, state)]
+        seen: dict[str, list[object]] = {part.name: [] for part in self._parts}
+        for folder in state.folders:
+            for name in self._readers(folder):
+                seen[name].append(folder)
+        for path, digest in state.files:
+            for name in self._readers(path):
+                seen[name].append((path, digest))
+        return [complaint for part in self._parts for complaint in self._part(part, state, seen[part.name])]
 
-    def _part(self, part: Part, state: State) -> list[str]:
-        files = [(path, digest) for path, digest in state.files if part.has(path[self._from :])]
-        folders = [path for path in state.folders if part.has(path[self._from :])]
-        key = hash((part.name, tuple(files), tuple(folders), self._promises.mark(part.kinds)))
+    def _readers(self, path: str) -> list[str]:
+        """The parts that read this path."""
+        if path not in self._read_by:
+            self._read_by[path] = [part.name for part in self._parts if part.has(self._beside(path))]
+        return self._read_by[path]
+
+    def _part(self, part: Part, state: State, seen: list[object]) -> list[str]:
+        key = hash((part.name, tuple(seen), self._promises.mark(part.kinds)))
         if key not in self._known:
             self.tried += 1
             self._stage.lay(state)
-            self._known[key] = part.judge(self._stage.root, self._promises)
+            self._known[key] = part.judge(self._place, self._promises)
             self._promises.judged.clear()
         return self._known[key]
+
+    def _beside(self, path: str) -> str:
+        """A path relative to the home; what lies beside it begins with a word that says so."""
+        if path.startswith(f"{self._home}/"):
+            return path[len(self._home) + 1 :]
+        return BESIDE + path[len(self._root) + 1 :]
 
 
 def _example(ops: Sequence[Op], state: State, complaint: str) -> str:

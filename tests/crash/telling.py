@@ -19,7 +19,7 @@ from tests.crash.damages import Tear
 
 Strike = Callable[[], AbstractContextManager[object]]
 Fact = list[Any]
-"""What a store can promise: its first item is the kind (`append`, `head`, `blob`, `claim`, `command`, `answer`)."""
+"""What a store can promise: its first item is the kind (`append`, `head`, `blob`, `claim`, `command`, `answer`, …)."""
 
 
 def _whole(batch: Batch, at: int) -> None:

@@ -10,10 +10,11 @@ from tests.crash.strikes import Point, counted, deaths, errors, strike
 from tests.crash.studio import Studio, studio
 from tests.crash.sweep import in_memory
 from tests.crash.test_states import needs_strace
-from tests.crash.works import REFERENCE, TORN
+from tests.crash.works import KEEPING, REFERENCE, TORN
 
 pytestmark = needs_strace
 LEGS = ("first", "second", "third")
+KEEPERS = ("first", "second", "restore", "later", "migrate", "prune")
 KINDS = ("killed", "failing once", "failing from then on")
 
 
@@ -66,6 +67,33 @@ def test_a_leg_struck_at_each_system_call_is_recovered(town: Studio, folder: Pat
     stride = 1 if kind == "killed" else some(3, 1)
 
     assert {} == struck(town, folder, REFERENCE.name, points(town, folder, REFERENCE.name, leg, kind)[::stride])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_keeping_leg_struck_at_a_system_call_is_recovered(town: Studio, folder: Path, kind: str) -> None:
+    """Rows 1 to 3, 25 and 26 here and there: checkpoints, sessions, a restore, a migration, a prune."""
+    stride = 53 if kind == "killed" else 301
+    chosen = [point for leg in KEEPERS for point in points(town, folder, KEEPING.name, leg, kind)[7::stride]]
+
+    assert {} == struck(town, folder, KEEPING.name, chosen)
+
+
+def test_a_close_that_fails_is_told_by_type(town: Studio, folder: Path) -> None:
+    """What was synced is kept whatever its closing says, and no raw error comes out of a prune."""
+    failing = points(town, folder, KEEPING.name, "prune", "failing from then on")
+    chosen = [point for point in failing if point.call == "close"][::7]
+
+    assert {} == struck(town, folder, KEEPING.name, chosen)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("leg", KEEPERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_keeping_leg_struck_at_each_system_call_is_recovered(town: Studio, folder: Path, kind: str, leg: str) -> None:
+    """The same: every kill; of the errors every ninth, by `make crash-full` every one."""
+    stride = 1 if kind == "killed" else some(9, 1)
+
+    assert {} == struck(town, folder, KEEPING.name, points(town, folder, KEEPING.name, leg, kind)[::stride])
 
 
 @pytest.mark.parametrize("work", [work.name for work in TORN])

@@ -9,8 +9,8 @@ from tests.crash.counts import some
 from tests.crash.states import Bounds, Disks, subsets
 from tests.crash.studio import can_trace
 from tests.crash.sweep import Traced, sweep, traced
-from tests.crash.trace import Bytes, Cut, Folder, Name, Op, SyncFile, SyncFolder
-from tests.crash.works import REFERENCE
+from tests.crash.trace import Bytes, Cut, Folder, Name, Op, Swap, SyncFile, SyncFolder
+from tests.crash.works import KEEPING, REFERENCE
 
 needs_strace = pytest.mark.skipif(not can_trace(), reason="strace is not here, or may not trace")
 
@@ -58,6 +58,49 @@ def test_what_a_power_cut_may_leave_is_recovered_at_length(piece: int, share: in
     assert wanted * 9 // 10 < found.distinct or piece == 4096, found.words
 
 
+# Files, sessions, artifacts, a restore, a migration, a prune.
+
+
+@pytest.fixture(scope="module")
+def keeping() -> Traced:
+    """The work of the other stores, traced once."""
+    return traced(KEEPING)
+
+
+@needs_strace
+def test_the_other_stores_walk_where_they_can_walk(keeping: Traced) -> None:
+    """A model in which no pack was written anew and no names were exchanged would prove little."""
+    told = {fact[1] for fact in keeping.facts}
+    packs = [op for op in keeping.ops if isinstance(op, Name) and op.gives.endswith(".pack")]
+
+    assert {"born: ok born", "first: died", "second: ok completed", "prune: ok pruned"} <= set(keeping.ends)
+    assert {"file", "session", "source", "backup", "artifact", "blob", "pruned", "append", "head"} <= told
+    # Of each look over the workspace one, and one that a prune has left of the first.
+    assert (3, True) == (len(packs), any(isinstance(op, Swap) for op in keeping.ops))
+
+
+@needs_strace
+def test_what_a_power_cut_may_leave_of_files_and_sessions_is_recovered(keeping: Traced) -> None:
+    """Files are old or new, sessions as far as acknowledged, a restore goes on, and nobody is refused."""
+    found = sweep(keeping, Bounds(512, 4, 6))
+
+    assert {} == found.examples
+    assert 4_000 < found.distinct, found.words
+
+
+@needs_strace
+@pytest.mark.crash
+@pytest.mark.parametrize(("piece", "samples", "at_least"), [(512, 500, 20_000), (4096, 300, 6_000)])
+def test_what_a_power_cut_may_leave_of_files_and_sessions_is_recovered_at_length(
+    piece: int, samples: int, at_least: int
+) -> None:
+    """More than 10,000 distinct legal disks of a run with checkpoints and a session: none refused, nothing lost."""
+    found = sweep(traced(KEEPING), Bounds(piece, 10, some(samples, samples * 50)))
+
+    assert {} == found.examples
+    assert at_least < found.distinct, found.words
+
+
 # The model.
 
 
@@ -100,6 +143,17 @@ def test_what_is_synced_in_a_folder_that_is_not_there_cannot_be_reached() -> Non
 
     assert {(), (("/h/d/a", b"x"),)} == {
         files for files in model(*ops, SyncFile(1)) if files in ((), (("/h/d/a", b"x"),))
+    }
+
+
+def test_names_that_change_places_do_so_at_once() -> None:
+    """An exchange is one step: a disk has both names as they were, or both as they are."""
+    ops = (*MADE, Bytes(1, 0, b"x"), SyncFile(1), Name("/h", "/h/b", 2), SyncFolder("/h"))
+
+    found = model(*ops, Swap("/h", "/h/a", 2, "/h/b", 1))
+
+    assert {(("/h/a", b"x"), ("/h/b", b"")), (("/h/a", b""), ("/h/b", b"x"))} == {
+        files for files in found if len(files) == 2
     }
 
 

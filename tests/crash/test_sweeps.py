@@ -9,7 +9,8 @@ import pytest
 from clew.errors import Corrupt
 from clew.stores.jsonl import FileRunStore
 from tests.crash.counts import FULL, some
-from tests.crash.judge import Promises, judge, records_of
+from tests.crash.judge import judge, records_of
+from tests.crash.parts import Promises
 from tests.crash.studio import studio
 from tests.crash.sweep import in_memory
 from tests.crash.works import REFERENCE, RUN

@@ -36,6 +36,16 @@ class Name(NamedTuple):
     takes: str = ""
 
 
+class Swap(NamedTuple):
+    """Two names of `folder` that change places: `one` is given the inode `first`, `other` is given `second`."""
+
+    folder: str
+    one: str
+    first: int
+    other: str
+    second: int
+
+
 class Folder(NamedTuple):
     """A folder made (or, `gone`, removed) in `folder`."""
 
@@ -77,7 +87,7 @@ class Said(NamedTuple):
     fact: Fact
 
 
-Op = Name | Folder | Bytes | Cut | SyncFile | SyncFolder | Said
+Op = Name | Swap | Folder | Bytes | Cut | SyncFile | SyncFolder | Said
 
 
 class _Open:
@@ -211,7 +221,15 @@ class Tracing:
     def _renameat(self, arguments: str, texts: list[bytes], result: int) -> None:
         self._move(self._path(arguments, texts), self._path(arguments, texts, 1, 2))
 
-    _renameat2 = _renameat
+    def _renameat2(self, arguments: str, texts: list[bytes], result: int) -> None:
+        one, other = self._path(arguments, texts), self._path(arguments, texts, 1, 2)
+        if "RENAME_EXCHANGE" not in arguments:
+            self._move(one, other)
+        elif self._inside(one):
+            assert os.path.dirname(one) == os.path.dirname(other), "an exchange between folders is not modelled"
+            first, second = self.names[other], self.names[one]
+            self.names[one], self.names[other] = first, second
+            self.ops.append(Swap(os.path.dirname(one), one, first, other, second))
 
     def _move(self, old: str, new: str) -> None:
         if old not in self.names:

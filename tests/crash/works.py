@@ -18,6 +18,7 @@ from clew.runtime.clock import SystemClock
 from clew.runtime.recovery import give_birth
 from clew.stores.base import Command
 from tests import histories
+from tests.crash import keeping
 from tests.crash.damages import DAMAGES, torn
 from tests.crash.telling import Tell, home_of
 
@@ -30,12 +31,13 @@ BOOKS = "books"
 
 
 class Work(NamedTuple):
-    """A story in legs, one process each."""
+    """A story in legs, one process each. `home` is where its home lies in the folder that it has, itself if empty."""
 
     name: str
     legs: tuple[str, ...]
     orders: tuple[str, ...]
     perform: Callable[[str, Path, Tell], str]
+    home: str = ""
 
 
 def books_of(root: Path) -> Path:
@@ -140,15 +142,25 @@ def append_two(leg: str, root: Path, tell: Tell) -> str:
     return "tried"
 
 
+def _alone(deed: str, leg: str, root: Path, tell: Tell) -> str:
+    return keeping.perform({"born": "born", "only": deed, "end": f"end {deed}"}[leg], root, tell)
+
+
 REFERENCE = Work("errands", ("first", "command", "second", "third"), ORDERS, perform)
 ONE = Work("one", ("only",), ORDERS[:1], pay_one)
 UNPROBED = Work("unprobed", ("only",), ORDERS, pay_unprobed)
 APPENDS = Work("appends", ("only",), (), append_two)
+KEEPING = Work("keeping", keeping.LEGS, (), keeping.perform, keeping.HOME)
+CAPTURE, MIGRATE = (
+    Work(name, ("born", "only"), (), partial(_alone, name), keeping.HOME) for name in ("capture", "convert")
+)
 TORN = tuple(
     Work(f"errands-{damage}", REFERENCE.legs, ORDERS, partial(perform, damage=damage)) for damage in DAMAGES
 )  # fmt: skip
 """The same with another kind of torn end, for faults while it is mended."""
-WORKS: dict[str, Work] = {work.name: work for work in (REFERENCE, ONE, UNPROBED, APPENDS, *TORN)}
+WORKS: dict[str, Work] = {
+    work.name: work for work in (REFERENCE, ONE, UNPROBED, APPENDS, KEEPING, CAPTURE, MIGRATE, *TORN)
+}
 
 
 def see_through(root: Path, tell: Tell, agent: clew.Agent, rounds: int = 6) -> str:

@@ -12,6 +12,7 @@ from clew.core.checkpoint import ABSENT
 from clew.disk import anchor
 from clew.stores.base import PutBack, PutBackEnd
 from clew.stores.memory import MemoryBlobStore
+from clew.stores.swap import beside
 from clew.stores.workspace import FileWorkspace
 from tests.stores.dying import NOBODY, Counter, as_nobody, die_at, is_temp, quick_folder, without_exchange
 from tests.stores.plots import MARK, Dir, File, Link, Thing, build, keep_all, plan_of, read, state_of, states
@@ -109,6 +110,21 @@ def test_where_names_cannot_be_exchanged_it_converges_too(monkeypatch: pytest.Mo
                 break
 
     assert wrong == []
+
+
+@pytest.mark.parametrize("half", [b"", bytes(10), b"bef" + bytes(3)])
+def test_what_a_power_cut_leaves_of_a_half_made_file_is_made_anew(half: bytes) -> None:
+    """Pieces of it are zero then, so it is no beginning of what is wanted; and nothing of anybody else."""
+    left, before = {"a": File(b"left")}, {"a": File(b"before")}
+    blobs = MemoryBlobStore()
+    keep_all(blobs, left, before)
+    with quick_folder() as folder:
+        build(folder / "work", left)
+        (folder / "work" / beside("a", f"{MARK}:a:new")).write_bytes(half)
+        ends = FileWorkspace(folder / "work").put_back(plan_of(left, before), blobs, mark=MARK)
+        names = os.listdir(folder / "work")
+
+    assert (["restored"], ["a"]) == ([end.outcome for end in ends], names)
 
 
 # Rights.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from clew.disk.files import APPEND, READ, is_link, pread
+from clew.disk.look import let_go
 from clew.disk.streams import clear
 
 PIECE: Final = 1 << 20
@@ -118,7 +119,7 @@ class Folder:
             if mode is not None:
                 set_mode(fd, mode)
         except BaseException:
-            os.close(fd)
+            let_go(fd)
             raise
         return fd
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from clew.disk.failures import barrier_failed, failure, no_room_left
 from clew.disk.files import APPEND, discard, exclusive, fill, pieces_of, place_new, sync, sync_folder
 from clew.disk.lock import take
-from clew.disk.look import look
+from clew.disk.look import let_go, look
 from clew.disk.streams import clear
 from clew.errors import Storage
 
@@ -253,7 +253,7 @@ else:
         try:
             place_new(temp, path)
         except BaseException:
-            os.close(fd)
+            let_go(fd)
             raise
         return fd
 

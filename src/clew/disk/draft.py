@@ -7,6 +7,7 @@ from typing import Self
 
 from clew.disk import files
 from clew.disk.failures import failure
+from clew.disk.look import let_go
 
 
 class Draft:
@@ -83,7 +84,7 @@ def part_of(path: Path, start: int, end: int) -> Iterator[bytes]:
     try:
         yield from files.pieces_of(fd, path, start, end)
     finally:
-        os.close(fd)
+        let_go(fd)
 
 
 def standing(path: Path) -> tuple[int, ...]:

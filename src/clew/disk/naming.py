@@ -24,6 +24,7 @@ else:
     import weakref
 
     from clew.disk.failures import failure
+    from clew.disk.look import let_go
     from clew.errors import Storage
 
     _WAIT_S = 10.0
@@ -46,7 +47,7 @@ else:
                 self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError as error:
                 raise failure(error, self._folder, "open") from error
-            self._close = weakref.finalize(self, os.close, self._fd)
+            self._close = weakref.finalize(self, let_go, self._fd)
             _take(self._fd, self._folder)
 
         def __exit__(self, *raised: object) -> None:

@@ -94,7 +94,7 @@ def alone(path: Path, said: bytes, wait_s: float) -> Iterator[bool]:
         yield True
         _say(fd, b"")
     finally:
-        os.close(fd)
+        _close(fd)
 
 
 def who(path: Path) -> bytes:
@@ -111,7 +111,7 @@ def _enter(path: Path) -> _Room | None:
         return None
     finally:
         if fd >= 0:
-            os.close(fd)
+            _close(fd)
 
 
 def _opened(path: Path) -> int:

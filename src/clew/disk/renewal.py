@@ -9,6 +9,7 @@ from clew.disk.append import AppendFile
 from clew.disk.failures import failure
 from clew.disk.files import APPEND, discard, exclusive, place_new, rename_new, replace, sync, sync_folder
 from clew.disk.lock import take
+from clew.disk.look import let_go
 from clew.disk.streams import clear
 from clew.errors import Storage
 
@@ -86,7 +87,7 @@ def confirm(path: Path) -> None:
     try:
         sync(fd, path)
     finally:
-        os.close(fd)
+        let_go(fd)
     sync_folder(path.parent)
 
 
@@ -138,6 +139,6 @@ else:
         try:
             replace(temp, file.path)
         except BaseException:
-            os.close(fd)
+            let_go(fd)
             raise
         return fd

@@ -3,15 +3,15 @@
 What stands there is never written over. It changes names with what shall stand there, is then looked at once more,
 and goes only if it is what was said; if not, the names are changed back. So nobody's bytes are lost in the moment
 between a look and a deed. Names beside the path are used, the same at each try, so that a death is made up for:
-`temp`, where what comes is made, and what was taken out stands until it is judged, and `aside`, where what only goes
-is judged. A third, `half`, says that a folder which nobody may change stands open until what belongs in it is there.
+`new`, where what comes is made, and nothing of anybody else is ever; `temp`, which it has when all of it is on the
+device, and where what was taken out stands until it is judged; and `aside`, where what only goes is judged. A fourth,
+`half`, says that a folder which nobody may change stands open until what belongs in it is there.
 """
 
 import base64
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
 from typing import Final
 
 from clew.core.checkpoint import ABSENT, PathState
@@ -47,6 +47,7 @@ class Swap:
         self._name = name
         self._step = step
         self._blobs = blobs
+        self._new = beside(name, f"{mark}:{step.path}:new")
         self._temp = beside(name, f"{mark}:{step.path}")
         self._aside = beside(name, f"{mark}:{step.path}:aside")
         self._half = beside(name, f"{mark}:{step.path}:half")
@@ -68,9 +69,8 @@ class Swap:
 
     def _refused(self, fault: ClewError) -> Stays:
         outcome: PutBackOutcome = "unknown" if self.began else "failed"
-        if not self.began:
-            with contextlib.suppress(OSError, ClewError, Stays):
-                self._settle_temp()
+        with contextlib.suppress(OSError, ClewError, Stays):
+            self._settle_temp()
         return Stays(PutBackEnd(self._step.path, outcome, None, fault.message, fault.code))
 
     def _run(self) -> PutBackOutcome:
@@ -110,6 +110,9 @@ class Swap:
             raise self._kept_beside(self._aside)
 
     def _settle_temp(self) -> None:
+        # A power cut may have left anything of it.
+        if self._folder.look(self._new) is not None:
+            self._drop(self._new)
         out = self._state(self._temp)
         if out == ABSENT or ((out == self._step.found or self._is_ours(out)) and self._drop(self._temp)):
             return
@@ -121,14 +124,9 @@ class Swap:
         raise self._kept_beside(self._temp)
 
     def _is_ours(self, out: PathState) -> bool:
-        """Is it what we were making: the beginning of what is wanted?"""
+        """Is it what we have made?"""
         wanted = self._step.wanted
-        if out.kind != "file" or wanted.kind != "file":
-            return out.kind == wanted.kind and out.target == wanted.target
-        with contextlib.suppress(ClewError):
-            begun = counted(_first(self._blobs.pieces(wanted.sha256 or ""), out.size_bytes or 0))
-            return (begun.sha256, begun.size_bytes) == (out.sha256, out.size_bytes)
-        return False
+        return (out.kind, out.target, out.sha256) == (wanted.kind, wanted.target, wanted.sha256)
 
     def _is_half_made(self, now: PathState) -> bool:
         """Is it a folder that we made, whose mode is to follow when what belongs in it is there?"""
@@ -196,9 +194,9 @@ class Swap:
     def _place(self) -> None:
         self._make()
         try:
-            self._folder.rename_new(self._temp, self._name)
+            self._folder.rename_new(self._new, self._name)
         except FileExistsError:
-            self._drop(self._temp)
+            self._drop(self._new)
             raise self._conflict(self._state(self._name), "somebody made it meanwhile") from None
         self.began = True
         self._sync()
@@ -207,6 +205,7 @@ class Swap:
         if self._step.found.kind == "folder":
             self._require_empty()
         made = self._make()
+        self._folder.rename_new(self._new, self._temp)
         try:
             exchanged = self._folder.exchange(self._temp, self._name)
         except FileNotFoundError:
@@ -256,19 +255,19 @@ class Swap:
         self._sync()
 
     def _make(self) -> tuple[int, ...]:
-        """What shall stand there, whole and synced under the name `temp`; its signature."""
+        """What shall stand there, whole and synced under the name `new`; its signature."""
         wanted, mode = self._step.wanted, self._step.wanted.mode or 0
         if wanted.kind == "folder":
             if mode & _OWNER != _OWNER:
                 with contextlib.suppress(FileExistsError):
                     os.close(self._folder.born(self._half, 0o600))
                 self._folder.sync()
-            self._folder.make_folder(self._temp, mode | _OWNER)
+            self._folder.make_folder(self._new, mode | _OWNER)
         elif wanted.kind == "link":
-            self._folder.make_link(self._temp, wanted.target or "")
+            self._folder.make_link(self._new, wanted.target or "")
         else:
             # Whose it is and by whose rights it runs it gets last: a new owner and every write take such rights away.
-            fd = self._folder.born(self._temp, mode & _RIGHTS)
+            fd = self._folder.born(self._new, mode & _RIGHTS)
             try:
                 model = self._folder.look(self._name) or self._folder.look(".")
                 given = model is not None and anchor.give_to(fd, model.st_uid, model.st_gid)
@@ -278,11 +277,11 @@ class Swap:
                 anchor.require_mode(fd, mode)
                 os.fsync(fd)
             except BaseException:
-                self._folder.remove(self._temp)
+                self._folder.remove(self._new)
                 raise
             finally:
                 os.close(fd)
-        return self._signature(self._temp)
+        return self._signature(self._new)
 
     def _require_empty(self) -> None:
         with self._folder.enter(self._name) as inside:
@@ -333,12 +332,3 @@ def beside(name: str, key: str) -> str:
     """The name of a temp file beside another, the same for the same key; `disk.files.is_temp` knows it."""
     digest = hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()[:10]
     return f".{name[:40]}.{base64.b32encode(digest).decode().lower()}.tmp"
-
-
-def _first(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """The first bytes of some pieces."""
-    for piece in pieces:
-        yield piece[:size]
-        size -= len(piece)
-        if size <= 0:
-            return

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import clew
 from clew.core.session.projecting import OUTCOME_UNKNOWN
 from clew.errors import Refused
 from clew.runtime.control import POLL_S
+from clew.runtime.living import running_here
 from clew.stores.base import Command
 from clew.testing.clock import SetClock
 from tests.cli.shell import Shell
@@ -131,8 +133,11 @@ def refused() -> Any:
     return clew.Failed("-32603: internal error")
 
 
-async def never() -> None:
-    await asyncio.Event().wait()
+RELEASED = threading.Event()
+
+
+def never() -> None:
+    RELEASED.wait()
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,11 @@ def test_a_call_that_fails_has_one_result_before_the_model_is_asked_again(
     room: Room, body: Callable[[], Any], more: dict[str, Any]
 ) -> None:
     """C03: without it the provider rejects the next request, and every later one."""
+    RELEASED.clear()
     result = room.run(calls_a_tool(room, body, effect="none", **more))
+    RELEASED.set()
+    while running_here():
+        """What was left behind ends before another test looks who is still at work."""
 
     told = [each["type"] for each in room.events() if each["type"] in ("tool_call", "tool_result", "agent_start")]
     ends = [each["isError"] for each in room.events() if each["type"] == "tool_result"]

@@ -116,6 +116,37 @@ def _(found: Situation) -> Situation:
     return found
 
 
+TALKER = """
+from pathlib import Path
+
+import clew
+
+
+@clew.agent
+def settle(run, prompt):
+    run.say({"role": "user", "content": "before"})
+    if not Path("noticed").exists():
+        with Path(".clew/sessions/talk.jsonl").open("a") as talk:
+            talk.write("another program's\\n")
+    run.say({"role": "user", "content": "behind"})
+    return "done"
+"""
+
+
+@situation("what the agent said could not be kept in its session")
+def _(found: Situation) -> Situation:
+    (found.place.folder / "agent.py").write_text(TALKER, "utf-8")
+    found.look("run", "agent.py:settle", "go", "--run-id", RUN, "--session", "talk")
+
+    def noticed() -> None:
+        talk = found.place.home / "sessions" / "talk.jsonl"
+        talk.write_bytes(talk.read_bytes().removesuffix(b"another program's\n"))
+        (found.place.folder / "noticed").touch()
+
+    found.between = {0: noticed}
+    return found
+
+
 # Refused.
 
 

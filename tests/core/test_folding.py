@@ -200,6 +200,13 @@ def test_a_record_of_another_run_is_refused() -> None:
     assert ("run_state_corrupt", 1) == (error.value.code, error.value.facts["line"])
 
 
+def test_kinds_of_other_programs_are_read_over() -> None:
+    """What clew never writes says nothing that it knows; a journal that it did not begin may hold it all the same."""
+    said = foreign(("start", {}), ("telemetry_consent", {"granted": True}), ("telemetry_configuration", {}))
+
+    assert 3 == fold(said, "run-1").sequence
+
+
 @pytest.mark.parametrize("missing", ["configFingerprint", "operationId"])
 def test_a_start_of_ours_names_configuration_and_operation(missing: str) -> None:
     """Without them a resume could not tell whether it is the same work."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
     """Nothing is logged while disks are swept."""
     logging.disable(logging.CRITICAL)

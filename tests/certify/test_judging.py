@@ -73,8 +73,8 @@ def test_the_runs_own_id_is_no_difference() -> None:
 
 def test_the_scratch_folder_is_no_difference() -> None:
     """Lives are lived in two folders side by side, and agents name theirs in arguments."""
-    first = lived(paid("a", arguments={"path": "/s/0/work/a.csv"}), output="/s/0/work", work="/s/0/work")
-    other = lived(paid("a", arguments={"path": "/s/1/work/a.csv"}), output="/s/1/work", work="/s/1/work", point=Point())
+    first = lived(paid("a", arguments={"path": "/s/0/desk/a.csv"}), output="/s/0/desk", work="/s/0/desk")
+    other = lived(paid("a", arguments={"path": "/s/1/desk/a.csv"}), output="/s/1/desk", work="/s/1/desk", point=Point())
 
     assert [] == codes(first, usual(other, other))
 

@@ -109,10 +109,10 @@ class AppendFile:
         except OSError as error:
             raise failure(error, self.path, "drop the cache of") from error
 
-    def pieces(self, start: int) -> Iterator[bytes]:
-        """The bytes from `start` to the known end, through this descriptor."""
+    def pieces(self, start: int, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start` to `end` or the known end, through this descriptor."""
         self.require_sound()
-        return pieces_of(self._fd, self.path, start, self.size_bytes)
+        return pieces_of(self._fd, self.path, start, self.size_bytes if end is None else min(self.size_bytes, end))
 
     def is_same(self) -> bool:
         """Does the path still lead to this very file?"""

@@ -312,8 +312,8 @@ def read_bytes(path: Path, limit: int) -> bytes | None:
         let_go(fd)
 
 
-def pieces(path: Path, start: int) -> Iterator[bytes]:
-    """The bytes from `start` to the length that the file has at the first piece, read without any trace.
+def pieces(path: Path, start: int, end: int | None = None) -> Iterator[bytes]:
+    """The bytes from `start` to `end` or the length that the file has at the first piece, read without any trace.
 
     Raises:
         Storage: when it cannot be read, or is not there any more.
@@ -323,7 +323,8 @@ def pieces(path: Path, start: int) -> Iterator[bytes]:
     except OSError as error:
         raise failure(error, path, "open") from error
     try:
-        yield from pieces_of(fd, path, start, look(fd, path).st_size)
+        size = look(fd, path).st_size
+        yield from pieces_of(fd, path, start, size if end is None else min(size, end))
     finally:
         let_go(fd)
 

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Final, Literal, TypeVar
+from typing import Final
 
 from clew.stores.base import SessionStore
-from clew.testing.kit import CaseFailed, CaseSkipped
+from clew.testing.lab import Lab, Step
 
 SESSION: Final = "s1"
 
-Step = Literal["write", "sync"]
-T = TypeVar("T")
 
-
-class SessionStoreLab:
+class SessionStoreLab(Lab[SessionStore]):
     """A place for sessions, empty at first, that a case may fill, damage and look into. Lives for one case.
 
     The author of a store gives `store` always and the other five as well as it can. What it cannot do it says in
@@ -46,44 +43,22 @@ class SessionStoreLab:
         elsewhere: str | None = None,
         cannot: Mapping[str, str] | None = None,
     ) -> None:
-        self._store = store
+        super().__init__(store, fail=fail, elsewhere=elsewhere, cannot=cannot)
         self._raw = raw
         self._implant = implant
         self._kept = kept
-        self._fail = fail
-        self._elsewhere = elsewhere
-        self._cannot = cannot or {}
-
-    def store(self) -> SessionStore:
-        """The store as another process opens it."""
-        return self._store()
 
     def raw(self, session_id: str = SESSION) -> bytes:
         """The bytes of a session."""
-        return self._given("raw", self._raw)(session_id)
+        return self.given("raw", self._raw)(session_id)
 
     def implant(self, session_id: str, data: bytes | None) -> None:
         """Put another session there, or none."""
-        self._given("implant", self._implant)(session_id, data)
+        self.given("implant", self._implant)(session_id, data)
 
     def kept(self, name: str) -> bytes | None:
         """What is kept under a name beside the sessions."""
-        return self._given("kept", self._kept)(name)
-
-    def fail(self, step: Step) -> AbstractContextManager[None]:
-        """Within it, the next write or the next sync fails."""
-        return self._given("fail", self._fail)(step)
-
-    def elsewhere(self) -> str:
-        """Lines of Python that make a `store` in another process."""
-        return self._given("elsewhere", self._elsewhere)
-
-    def _given(self, name: str, what: T | None) -> T:
-        if name in self._cannot:
-            raise CaseSkipped(f"this store has no {name!r}: {self._cannot[name]}")
-        if what is None:
-            raise CaseFailed(f"give the lab its {name!r}, or say in `cannot` why this store has nothing of the kind")
-        return what
+        return self.given("kept", self._kept)(name)
 
 
 def header(session_id: str = SESSION) -> bytes:

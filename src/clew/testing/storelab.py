@@ -2,23 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from clew.core.chain import genesis
 from clew.core.codec import encode_append
 from clew.core.records import Batch, Draft, Head, Kind, Record
 from clew.errors import Corrupt
 from clew.stores.base import Reading, RunStore, RunWriter, Tail
-from clew.testing.kit import CaseFailed, CaseSkipped
+from clew.testing.lab import Lab, Step
 
 RUN: Final = "r1"
 TIME: Final = "2026-11-29T14:00:00.000Z"
 
-Step = Literal["write", "sync"]
-T = TypeVar("T")
 
-
-class RunStoreLab:
+class RunStoreLab(Lab[RunStore]):
     """A place for runs, empty at first, that a case may fill, damage and look into. Lives for one case.
 
     The author of a store gives `store` always and the other four as well as it can. What it cannot do it says in
@@ -50,39 +47,17 @@ class RunStoreLab:
         elsewhere: str | None = None,
         cannot: Mapping[str, str] | None = None,
     ) -> None:
-        self._store = store
+        super().__init__(store, fail=fail, elsewhere=elsewhere, cannot=cannot)
         self._raw = raw
         self._implant = implant
-        self._fail = fail
-        self._elsewhere = elsewhere
-        self._cannot = cannot or {}
-
-    def store(self) -> RunStore:
-        """The store as another process opens it."""
-        return self._store()
 
     def raw(self, run_id: str) -> bytes:
         """The bytes of a journal."""
-        return self._given("raw", self._raw)(run_id)
+        return self.given("raw", self._raw)(run_id)
 
     def implant(self, run_id: str, data: bytes) -> None:
         """Put these bytes there as the whole journal."""
-        self._given("implant", self._implant)(run_id, data)
-
-    def fail(self, step: Step) -> AbstractContextManager[None]:
-        """Within it, the next write or the next sync of a journal fails."""
-        return self._given("fail", self._fail)(step)
-
-    def elsewhere(self) -> str:
-        """Lines of Python that make a `store` in another process."""
-        return self._given("elsewhere", self._elsewhere)
-
-    def _given(self, name: str, what: T | None) -> T:
-        if name in self._cannot:
-            raise CaseSkipped(f"this store has no {name!r}: {self._cannot[name]}")
-        if what is None:
-            raise CaseFailed(f"give the lab its {name!r}, or say in `cannot` why this store has nothing of the kind")
-        return what
+        self.given("implant", self._implant)(run_id, data)
 
 
 class Hand:

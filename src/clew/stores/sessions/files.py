@@ -89,7 +89,7 @@ class FileSessionStore:
         path = self._path(session_id)
         if files.size_of(path) is None:
             raise unknown_session(session_id, str(path.parent))
-        return _cut(files.pieces(path, start), start, end)
+        return files.pieces(path, start, end)
 
     def size_bytes(self, session_id: str) -> int:
         """Length of the session now. `NotFound` (`unknown_session`)."""
@@ -146,7 +146,7 @@ class FileSessionWriter:
         if self._is_fresh:
             self._file.forget_cache()
             self._is_fresh = False
-        return _cut(self._file.pieces(start), start, end)
+        return self._file.pieces(start, end)
 
     def append(self, data: bytes) -> int:
         """One write and one sync. Returns where the lines begin, when they are durable.
@@ -232,18 +232,6 @@ def _locked(path: Path, wait_s: float) -> AppendFile | None:
             if error.code != "journal_replaced":
                 raise
     return AppendFile.open(path, wait_s=wait_s)
-
-
-def _cut(pieces: Iterator[bytes], start: int, end: int | None) -> Iterator[bytes]:
-    left = None if end is None else end - start
-    for piece in pieces:
-        if left is None:
-            yield piece
-        elif left > 0:
-            yield piece[:left]
-            left -= len(piece)
-        else:
-            return
 
 
 def _digest(pieces: Iterable[bytes]) -> str:

@@ -24,15 +24,7 @@ class LooseFile:
                 next="Check the path; a session of this home is named by its id.",
                 path=self.place,
             )
-        left = None if end is None else end - start
-        for piece in files.pieces(self._path.resolve(), start):
-            if left is None:
-                yield piece
-            elif left > 0:
-                yield piece[:left]
-                left -= len(piece)
-            else:
-                return
+        yield from files.pieces(self._path.resolve(), start, end)
 
     def make(self, data: bytes) -> None:
         """Make it, durably.

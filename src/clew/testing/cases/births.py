@@ -11,7 +11,8 @@ from clew.errors import NotFound, Refused, UsageError
 from clew.stores.base import Command, RunStore, RunWriter
 from clew.testing.faults import Strikes, in_small_steps
 from clew.testing.kit import Case, case, cases_of, expect, refused
-from clew.testing.storelab import RUN, Hand, RunStoreLab, Step, born, read_all, sample, told
+from clew.testing.lab import Step
+from clew.testing.storelab import RUN, Hand, RunStoreLab, born, read_all, sample, told
 
 _LEGAL: Final = ("a", "Z", "0", "r-1", "r_1-", "2026-11-29", "k3f9x2-261129", "con1", "com10", "a" * 128)
 _PATTERN: Final = ("", ".", "..", "-x", "_x", "a/b", "../r1", "a\\b", "a.b", "a b", "a:b", "a\n", "a\0", "é", "٣", "ſ")

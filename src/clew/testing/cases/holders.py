@@ -1,11 +1,8 @@
 """One writer at a time: who holds a run, who is told so, who may be proved gone. What it writes is not here."""
 
-import os
 import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from threading import Barrier, Event
 from typing import Final
@@ -191,19 +188,6 @@ print(flush=True)
 """
 
 
-@contextmanager
-def _process(lab: RunStoreLab, code: str) -> "Iterator[subprocess.Popen[str]]":
-    """Another process that has a `store` over the same place; gone at the end, whatever happened."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", f"{lab.elsewhere()}\n{code}"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, text=True, env=environment, stdin=pipe, stdout=pipe) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
-
-
 def _line(process: "subprocess.Popen[str]") -> str:
     return (process.stdout.readline() if process.stdout else "").strip()
 
@@ -211,7 +195,7 @@ def _line(process: "subprocess.Popen[str]") -> str:
 @case(51)
 def another_process_holds_until_it_is_killed_and_is_then_proved_gone(lab: RunStoreLab) -> None:
     """Exclusion is the kernel's: it ends with the process and not before, and what was acknowledged is there."""
-    with _process(lab, _HOLDER) as process:
+    with lab.process(_HOLDER) as process:
         expect("acknowledged", _line(process), "what the other process said")
         error = refused(Held, "run_state_locked", lambda: lab.store().open(RUN, wait_s=0.0), "another process has it")
         owner = error.facts.get("owner") or {}
@@ -232,7 +216,7 @@ def another_process_holds_until_it_is_killed_and_is_then_proved_gone(lab: RunSto
 def of_two_processes_that_begin_a_run_one_does(lab: RunStoreLab) -> None:
     """No lock of one process can settle this."""
     with ExitStack() as stack:
-        processes = [stack.enter_context(_process(lab, _CREATOR)) for _ in range(2)]
+        processes = [stack.enter_context(lab.process(_CREATOR)) for _ in range(2)]
         expect(["ready", "ready"], [_line(process) for process in processes], "what the other processes said")
         for process in processes:
             print("go", file=process.stdin, flush=True)

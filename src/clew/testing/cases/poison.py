@@ -10,7 +10,8 @@ from clew.errors import Storage
 from clew.stores.base import RunWriter
 from clew.testing.faults import Strikes
 from clew.testing.kit import Case, case, cases_of, expect, refused
-from clew.testing.storelab import RUN, Hand, RunStoreLab, Step, born, go_on, read_all, told
+from clew.testing.lab import Step
+from clew.testing.storelab import RUN, Hand, RunStoreLab, born, go_on, read_all, told
 
 _CODES: Final[dict[Step, str]] = {"write": "run_state_failed", "sync": "durability_barrier_failed"}
 

@@ -7,7 +7,8 @@ from typing import Final
 
 from clew.errors import Held, Refused, Storage
 from clew.testing.kit import Case, case, cases_of, expect, refused
-from clew.testing.sessionlab import SESSION, SessionStoreLab, Step, header, line, read_all
+from clew.testing.lab import Step
+from clew.testing.sessionlab import SESSION, SessionStoreLab, header, line, read_all
 
 _OLD: Final = b'{"type":"session","version":3,"id":"s1"}\n{"type":"message","id":"a"}\r\n\xff\n'
 

@@ -7,7 +7,8 @@ from clew.errors import Storage
 from clew.stores.base import SessionWriter
 from clew.testing.faults import Strikes
 from clew.testing.kit import Case, case, cases_of, expect, refused
-from clew.testing.sessionlab import SESSION, SessionStoreLab, Step, header, line, read_all
+from clew.testing.lab import Step
+from clew.testing.sessionlab import SESSION, SessionStoreLab, header, line, read_all
 
 _CODES: Final[dict[Step, str]] = {"write": "run_state_failed", "sync": "durability_barrier_failed"}
 

@@ -1,11 +1,7 @@
 """One writer at a time, and only on the session that it opened. What it writes is not here."""
 
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from threading import Event
 from typing import Final
@@ -123,23 +119,10 @@ def a_session_that_was_replaced_is_neither_cut_nor_migrated(lab: SessionStoreLab
         expect(data, lab.raw(), "bytes of the session")
 
 
-@contextmanager
-def _process(lab: SessionStoreLab, code: str) -> "Iterator[subprocess.Popen[str]]":
-    """Another process that has a `store` over the same place; gone at the end, whatever happened."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", f"{lab.elsewhere()}\n{code}"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, text=True, env=environment, stdin=pipe, stdout=pipe) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
-
-
 @case()
 def another_process_holds_until_it_is_killed(lab: SessionStoreLab) -> None:
     """Exclusion ends with the process and not before, needs no person, and what was acknowledged is there."""
-    with _process(lab, _HOLDER) as process:
+    with lab.process(_HOLDER) as process:
         said = process.stdout.readline().strip() if process.stdout else ""
         expect("acknowledged", said, "what the other process said")
         error = refused(Held, "session_open_locked", lambda: lab.store().open(SESSION, wait_s=0.0), "another has it")

@@ -28,13 +28,18 @@ HEAD = """\
 
 Killing a process proves nothing about a sync: what is in the cache survives it. So three things are done to real
 processes of clew. They are killed and refused at every system call. Every disk that a power cut may legally leave is
-built from their traced system calls, and recovered. And bugs are planted, each of which a test that claims to find it
-must find. `make test` does a part of it, `make crash` the counts below in half an hour, `make crash-full` all.
+built from their traced system calls, as far as the counts below go, and recovered. And bugs are planted, each of which
+a test that claims to find it must find. `make test` does a part of it, `make crash` more, `make crash-full` most.
+
+`make crash` ran once from end to end, on 2026-11-30 on two shared cores: 34 min 48 s, 89 passed, 4 failed. Two of the
+four were in what the test asked, one in a planted bug that did not fit any more, one in how Python tells of a refused
+allocation; each was mended and ran by itself. `make crash-full` has not run. What stands in its column is what it does.
 
 ## May be claimed
 
-- Of the traced runs, every crash point and every legal disk state of the model (pieces of 512 bytes and of 4 KiB in any
-  order, names pinned by the sync of their folder) recovers: nothing acknowledged is lost, nothing legal is refused.
+- Of the traced runs, a kill before any system call recovers, and so do the legal disk states that were built (pieces of
+  512 bytes and of 4 KiB in any order, names pinned by the sync of their folder; all where few are open, else a sample):
+  nothing acknowledged is lost, nothing legal is refused.
 - An effect that was cut off between its start and its record is found open, and is not done again by itself.
 - An edit, a flip, an insertion or a swap inside a journal is found; a journal that was cut behind whole records, put
   back from an older copy or removed is found against a verdict of `clew verify --json` that was kept elsewhere, with

@@ -39,7 +39,7 @@ ROWS: Final[dict[int, Row]] = {
     3: Row("the same, failing from there on", "typed error, no partial success, recovered",
            (f"{_CRASH}calls.py",), _FAILING, "every third, every ninth", "all", "strace"),
     4: Row("every legal disk state, pieces of 512 bytes and 4 KiB", "recovered twice alike, 0 refused, one append more",
-           (f"{_CRASH}states.py",), "3,000 distinct states, 8,000 of files and sessions", "100,000, 35,000",
+           (f"{_CRASH}states.py",), "3,000 distinct states, 8,000 of files and sessions", "about 100,000, 35,000",
            "1,000,000, 300,000", "strace"),
     5: Row("the journal ends at any byte", "recovered, exactly the records before the cut", (f"{_CRASH}sweeps.py",),
            "the ends of all lines and every 211th byte", "every third byte of about 87,000", "every byte"),

@@ -1,9 +1,13 @@
-"""Thousands of takeovers and mended ends would be logged; here they are the daily bread."""
+"""What the tests of faults share: a studio, a folder for its homes, and silence about what is daily bread here."""
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from tests.crash.studio import Studio, studio
+from tests.crash.sweep import in_memory
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +16,17 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="module")
+def town() -> Iterator[Studio]:
+    """Where the legs are played."""
+    with studio() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """Where their homes lie."""
+    with in_memory() as made:
+        yield made

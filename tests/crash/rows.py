@@ -108,7 +108,7 @@ ROWS: Final[dict[int, Row]] = {
             "all, 10,000 legal disks", "strace"),
     26: Row("a restore ended at each call", "old or new, never mixed; can be done again",
             ("tests/stores/test_swap.py", "tests/journeys/test_restores.py", f"{_CRASH}calls.py", f"{_CRASH}states.py"),
-            "every 10th operation on all kinds, every 61st on 50 paths, 1,700 legal disks",
+            "every 10th operation, of the engine and of the command, 1,700 legal disks",
             "each operation, each system call, 4,600 legal disks", "the same, 50,000 legal disks", "strace"),
     28: Row("arbitrary bytes as journal, session, manifest, command", "records or a typed refusal; two readers agree",
             ("tests/fuzz/test_corpus.py", f"{_CRASH}inputs.py", "tests/core/test_tail.py::test_a_naive_reader_agrees"),

@@ -1,14 +1,13 @@
 """A process killed at a system call, or a call that fails, once or from then on: nothing lost, nothing done twice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.crash.counts import some
 from tests.crash.strikes import Point, counted, deaths, errors, strike
-from tests.crash.studio import Studio, studio
-from tests.crash.sweep import in_memory
+from tests.crash.studio import Studio
 from tests.crash.test_states import needs_strace
 from tests.crash.works import KEEPING, REFERENCE, TORN
 
@@ -16,20 +15,6 @@ pytestmark = needs_strace
 LEGS = ("first", "second", "third")
 KEEPERS = ("first", "second", "restore", "later", "migrate", "prune")
 KINDS = ("killed", "failing once", "failing from then on")
-
-
-@pytest.fixture(scope="module")
-def town() -> Iterator[Studio]:
-    """Where the legs are played."""
-    with studio() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    """Where their homes lie."""
-    with in_memory() as made:
-        yield made
 
 
 def points(town: Studio, folder: Path, work: str, leg: str, kind: str) -> list[Point]:

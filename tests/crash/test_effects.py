@@ -1,30 +1,17 @@
 """Death between an effect and its record: nobody knows, nothing is repeated, and a person's word lets it go on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.crash.counts import some
 from tests.crash.strikes import Point, around_effects, strike
-from tests.crash.studio import Studio, studio
-from tests.crash.sweep import in_memory
+from tests.crash.studio import Studio
 from tests.crash.test_states import needs_strace
 from tests.crash.works import UNPROBED
 
 pytestmark = needs_strace
-
-
-@pytest.fixture(scope="module")
-def town() -> Iterator[Studio]:
-    with studio() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    with in_memory() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

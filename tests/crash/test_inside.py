@@ -10,7 +10,7 @@ from tests.crash.inside import NEVER
 from tests.crash.judge import judge
 from tests.crash.parts import Promises
 from tests.crash.strikes import prepare, seen_through
-from tests.crash.studio import Ended, Studio, studio
+from tests.crash.studio import Ended, Studio
 from tests.crash.sweep import in_memory
 from tests.crash.works import WORKS
 
@@ -21,12 +21,6 @@ STRUCK = (
     "TypeError: open: path should be string, bytes", "SystemError: <_FuncPtr",
 )  # fmt: skip
 """The last three are what CPython's own `os.fsencode`, `os.open` and `ctypes` make of a refused allocation."""
-
-
-@pytest.fixture(scope="module")
-def town() -> Iterator[Studio]:
-    with studio() as made:
-        yield made
 
 
 @pytest.fixture

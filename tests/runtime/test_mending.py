@@ -1,7 +1,5 @@
 """The end of a session: whatever an append that nobody acknowledged left is cut and kept; damage is left alone."""
 
-from collections.abc import Iterator
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -9,23 +7,10 @@ import pytest
 from clew.errors import ClewError, Corrupt
 from clew.stores.base import SessionStore
 from clew.stores.sessions.memory import MemorySessionStore
-from tests.runtime.test_session import SECTOR, opened, raw, store, texts, user
+from tests.power import power_cuts
+from tests.runtime.test_session import opened, raw, store, texts, user
 
 __all__ = ["store"]
-
-
-def states(kept: bytes, lost: bytes) -> Iterator[bytes]:
-    """What a power cut may leave of the last append."""
-    whole = kept + lost
-    yield from (whole[:size] for size in range(len(kept), len(whole)))
-    sectors = [*range(len(kept) // SECTOR, (len(whole) - 1) // SECTOR + 1)]
-    for count in range(1, len(sectors) + 1):
-        for gone in combinations(sectors, count):
-            state = bytearray(whole)
-            for sector in gone:
-                start, stop = max(len(kept), sector * SECTOR), min(len(whole), (sector + 1) * SECTOR)
-                state[start:stop] = bytes(stop - start)
-            yield bytes(state)
 
 
 def test_after_any_death_in_an_append_the_session_goes_on_and_lost_nothing() -> None:
@@ -36,7 +21,7 @@ def test_after_any_death_in_an_append_the_session_goes_on_and_lost_nothing() -> 
         kept = store.raw("talk")
         session.append(user("x" * 700), user("y" * 500), user("z"))
     wrong = []
-    for state in states(kept, store.raw("talk")[len(kept) :]):
+    for state in (kept, *power_cuts(kept, store.raw("talk")[len(kept) :])):
         store.implant("talk", state)
         store.kept.clear()
         try:

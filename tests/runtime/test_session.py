@@ -19,8 +19,6 @@ from clew.stores.sessions.memory import MemorySessionStore
 from clew.testing.clock import SetClock
 from tests.runtime.test_migrating import TALK
 
-SECTOR = 512
-
 
 @pytest.fixture(params=["memory", "files"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> SessionStore:

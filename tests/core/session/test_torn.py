@@ -1,8 +1,6 @@
 """The end of a session of ours: what a lost append leaves is torn, and nothing else is."""
 
 import json
-from collections.abc import Iterator
-from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -10,9 +8,9 @@ from hypothesis import strategies as st
 
 from clew.core.codec import MAX_APPEND, BadLine, strict_json
 from clew.core.session.torn import is_torn, marked
+from tests.power import power_cuts
 
 HEADER = b'{"kind":"header","version":4,"id":"s1","createdAt":1,"cwd":"/"}\n'
-SECTOR = 512
 
 
 def entry(seq: int, text: str = "hello") -> bytes:
@@ -49,26 +47,11 @@ def verdict(data: bytes) -> tuple[int, bool]:
     return at, is_torn(data[at:], at_byte=at, next_seq=seq, last=last)
 
 
-def disk_states(kept: bytes, lost: bytes) -> Iterator[bytes]:
-    """What a power cut may leave of an append: a shorter file, or sectors of it that were never written."""
-    whole = kept + lost
-    for size in range(len(kept) + 1, len(whole)):
-        yield whole[:size]
-    sectors = [*range(len(kept) // SECTOR, (len(whole) - 1) // SECTOR + 1)]
-    for count in range(1, len(sectors) + 1):
-        for gone in combinations(sectors, count):
-            state = bytearray(whole)
-            for sector in gone:
-                start, stop = max(len(kept), sector * SECTOR), min(len(whole), (sector + 1) * SECTOR)
-                state[start:stop] = bytes(stop - start)
-            yield bytes(state)
-
-
 @pytest.mark.parametrize("append", [ALONE, SEVERAL], ids=["alone", "several"])
 def test_whatever_a_lost_append_leaves_is_torn(append: bytes) -> None:
     """Refusing one of these states would lock a person out of a conversation after a power cut."""
     refused = []
-    for state in disk_states(KEPT, append):
+    for state in power_cuts(KEPT, append):
         good, torn = verdict(state)
         if good < len(KEPT) or not (torn or good == len(state)):
             refused.append(state)

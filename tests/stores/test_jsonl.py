@@ -1,7 +1,6 @@
 """Runs as files, with real processes: who may write, what a reader leaves, what a death leaves."""
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from clew.stores.blobs import FileBlobStore
 from clew.stores.jsonl import FileRunStore, FileRunWriter
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from tests.disk.living import calls_of, interrupted_at, living, output_of
+from tests.dying import dying
 from tests.stores.lab import FileLab, Hand, code_of, go_on, read_all
 
 PROTOCOLS: tuple[list[RunStore], list[BlobStore]] = (
@@ -494,49 +494,29 @@ def test_a_run_folder_without_a_journal_is_no_run(lab: FileLab, writer: FileRunW
 # ------------------------------------------------------------------------------------------------------- a dying device
 
 
-@pytest.fixture
-def dying(tmp_path: Path) -> Iterator[Path]:
-    """A file system whose device refuses writes at some point: ext4 on a loop device on a small tmpfs."""
-    small, mounted = tmp_path / "small", tmp_path / "mounted"
-    small.mkdir()
-    mounted.mkdir()
-    steps = (
-        f"mount -t tmpfs -o size=12m tmpfs {small}",
-        f"truncate -s 64M {small}/device",
-        f"mkfs.ext4 -q -J size=4 -N 128 {small}/device",
-        f"mount -o loop {small}/device {mounted}",
-    )
-    done = subprocess.run(" && ".join(steps), shell=True, check=False, capture_output=True)
-    try:
-        if done.returncode:
-            pytest.skip("a loop device can be mounted by root only")
-        yield mounted
-    finally:
-        subprocess.run(f"umount {mounted}; umount {small}", shell=True, check=False, capture_output=True)
-
-
-def test_after_a_real_failed_sync_the_device_is_believed_and_not_the_cache(dying: Path) -> None:
+def test_after_a_real_failed_sync_the_device_is_believed_and_not_the_cache(tmp_path: Path) -> None:
     """The kernel reports a lost page once, and shows it as if it were there: only what was acknowledged may count."""
-    lab, hand = FileLab(dying), Hand()
-    writer = lab.store.create("r1", hand.start(lab.store))
-    codes, acknowledged = list[str](), 1
-    while not codes:
+    with dying(tmp_path) as device:
+        lab, hand = FileLab(device.mounted), Hand()
+        writer = lab.store.create("r1", hand.start(lab.store))
+        codes, acknowledged = list[str](), 1
+        while not codes:
+            try:
+                writer.append(hand.batch({"pad": "x" * 300_000}))
+                acknowledged = hand.sequence
+            except Storage as error:
+                codes.append(error.code)
+        codes.append(code_of(lambda: writer.append(hand.batch({"n": 1})), Storage))
+        writer.close()
+        heir = lab.store.open("r1")
+
         try:
-            writer.append(hand.batch({"pad": "x" * 300_000}))
-            acknowledged = hand.sequence
-        except Storage as error:
-            codes.append(error.code)
-    codes.append(code_of(lambda: writer.append(hand.batch({"n": 1})), Storage))
-    writer.close()
-    heir = lab.store.open("r1")
+            found = len(read_all(heir.read())[0])
+        except Storage:
+            found = acknowledged
 
-    try:
-        found = len(read_all(heir.read())[0])
-    except Storage:
-        found = acknowledged
-
-    heir.close()
-    assert (codes, found) == (["durability_barrier_failed", "fact_ledger_poisoned"], acknowledged)
+        heir.close()
+        assert (codes, found) == (["durability_barrier_failed", "fact_ledger_poisoned"], acknowledged)
 
 
 def test_a_journal_that_became_empty_below_its_head_is_damage_not_absence(

@@ -25,14 +25,14 @@ cover: $(READY)
 		--cov=clew.core --cov-branch --cov-fail-under=100 --cov-report=term-missing:skip-covered
 
 journeys: $(READY)
-	$(BIN)/pytest -n 2 -m "journeys or crash" --ignore=tests/crash
+	$(BIN)/pytest -n 2 --dist worksteal -m "journeys or crash" --ignore=tests/crash
 
 # Every legal disk, every system call, every bytecode: half an hour. In full, hours; counts are in tests/crash/rows.py.
 crash: $(READY)
-	$(BIN)/pytest -n 2 -m crash --ignore=tests/core
+	$(BIN)/pytest -n 2 --dist worksteal -m crash --ignore=tests/core
 
 crash-full: $(READY)
-	CLEW_CRASH=full $(BIN)/pytest -n 2 -m crash --ignore=tests/core
+	CLEW_CRASH=full $(BIN)/pytest -n 2 --dist worksteal -m crash --ignore=tests/core
 
 # What clew costs, against bare writes and other libraries; ten quiet minutes. FOLDER is on the disk that is asked about.
 bench: .venv-bench/.ready

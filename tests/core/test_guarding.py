@@ -120,6 +120,15 @@ def test_both_records_are_read_as_one_checkpoint() -> None:
     ) == read_checkpoint(*checkpoints(scribe.data))  # fmt: skip
 
 
+def test_it_is_said_of_which_files_the_content_was_not_kept() -> None:
+    """Else whoever verifies the run would miss it."""
+    scribe = Scribe().born()
+    scribe.say(*kept(CALL))
+    scribe.say(*returned(CALL)[:2], left(CALL, unkept=("a",)))
+
+    assert [None, ["a"]] == [said.get("unkept") for said in checkpoints(scribe.data)]
+
+
 def test_a_checkpoint_of_a_whole_workspace_lists_afterwards_what_changed() -> None:
     """Before a command nobody knows what it will touch; behind it only that matters."""
     missing = {"why": "ignored", "pattern": "*.o", "count": 3}
@@ -368,7 +377,15 @@ def test_how_it_was_left_is_said_of_the_last_attempt() -> None:
 
 @pytest.mark.parametrize(
     ("members", "whole"),
-    [({"after": 7}, False), ({"after": [{"path": "a"}]}, False), ({"after": []}, True), ({"paths": 7}, True)],
+    [
+        ({"after": 7}, False),
+        ({"after": [{"path": "a"}]}, False),
+        ({"after": []}, True),
+        ({"paths": 7}, True),
+        ({"unkept": "a"}, False),
+        ({"unkept": ["b"]}, False),
+        ({"unkept": [7]}, False),
+    ],
 )
 def test_how_it_was_left_must_be_readable(members: dict[str, Any], whole: bool) -> None:
     """A conflict could not be told."""

@@ -15,7 +15,7 @@ from clew.core.records import Record
 from clew.core.times import format_ms
 from tests.histories import BORN_MS, Scribe, completed, facts, foreign, paused, read, returned, started
 
-A, B, C, D = ("abcd"[number] * 64 for number in range(4))
+A, B, C, D, E = (digit * 64 for digit in "abcde")
 CALL = facts()
 NOW = BORN_MS + 100 * DAY_MS
 
@@ -101,11 +101,11 @@ def test_what_is_only_expected_or_found_was_not_kept() -> None:
     """Whoever looks for what is missing must not miss it; who drops keeps it all the same."""
     uses = begun(
         record("checkpoint", {"paths": [{"path": "a", "sha256": A}], "expects": [{"path": "a", "sha256": B}]}),
-        record("checkpoint", {"after": [{"path": "a", "sha256": C}]}),
+        record("checkpoint", {"after": [{"path": "a", "sha256": C}, {"path": "b", "sha256": E}], "unkept": ["b"]}),
         event("restored", state="started", found=[{"path": "a", "sha256": D}]),
     )
 
-    assert ({A, C}, {A, B, C, D}) == (uses.kept, uses.contents)
+    assert ({A, C}, {A, B, C, D, E}) == (uses.kept, uses.contents)
 
 
 def test_a_restore_that_was_cut_off_keeps_its_run_from_being_over() -> None:

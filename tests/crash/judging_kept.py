@@ -103,9 +103,7 @@ def _whole(root: Path, promises: Promises) -> Complaints:
             yield f"lost: the record of what was pruned does not name {sha256[:12]}"
     for run_id in home.reader.store.ids():
         verdict = home.verify(run_id, deep=True)
-        # What a call left is worth knowing also where the machine refused to keep its bytes.
-        missing = [] if promises.counts["unkept"] else verdict["missingBlobs"]
-        if verdict["findings"] or missing:
+        if verdict["findings"] or verdict["missingBlobs"]:
             yield f"found: {run_id}: {verdict['findings']}, {verdict['missingBlobs']} are missing"
     if home.reader.store.ids():
         home.checkup()
@@ -157,7 +155,7 @@ def _session(home: clew.Home, path: Path, session_id: str, may: set[str | None])
 _RUNS = ("runs", "home.json")
 KEPT = (
     Part("files", (*_RUNS, "blobs", "../"), ("append", "file"), _files),
-    Part("whole", (*_RUNS, "blobs", "sessions"), ("append", "artifact", "pruned", "unkept"), _whole),
+    Part("whole", (*_RUNS, "blobs", "sessions"), ("append", "artifact", "pruned"), _whole),
     Part("sessions", ("sessions", "home.json"), ("session", "backup", "source"), _sessions),
 )
 """What is judged beside journals, blobs and keys."""

@@ -31,14 +31,7 @@ class TellingPack:
 
 
 class PackingBlobs(TellingBlobs):
-    """`TellingBlobs`, whose packs and failures are told of too."""
-
-    def put(self, data: bytes) -> str:
-        try:
-            return super().put(data)
-        except BaseException:
-            self.tell.about("unkept", len(data))
-            raise
+    """`TellingBlobs`, whose packs are told of too."""
 
     @contextmanager
     def pack(self) -> Iterator[BlobPack]:

@@ -425,6 +425,15 @@ def test_what_cannot_be_kept_behind_it_is_still_told(study: Study, monkeypatch: 
     study.run(putting(study, "plain", put))
 
     assert ["file"] == [state.kind for state in (study.checkpoints[0].after or {}).values()]
+    assert [] == study.home().verify(RUN, deep=True)["missingBlobs"]
+
+
+def test_what_a_command_left_above_the_bound_is_not_said_to_be_kept(study: Study) -> None:
+    """A look at the run later would miss what nobody ever had."""
+    study.run(command(study, lambda: os.truncate(study.file(), COVER_LIMITS.file_bytes + 1)))
+
+    said = [line["payload"].get("unkept") for line in study.lines if line["kind"] == "checkpoint"]
+    assert ([None, ["note"]], []) == (said, study.home().verify(RUN)["missingBlobs"])
 
 
 def test_a_body_that_may_still_be_at_work_is_not_looked_at(study: Study) -> None:

@@ -225,6 +225,14 @@ def _left(found: Checkpoint, left: Mapping[str, Any]) -> Checkpoint:
     return msgspec.structs.replace(found, before=before, after=after, not_covered=missing)
 
 
+def check_unkept(after: Manifest, unkept: object) -> None:
+    """`BadManifest` unless these are paths of files that an attempt has left; None is none of them."""
+    wanted = [] if unkept is None else _converted(unkept, list[str], "unkept")
+    for path in wanted:
+        if after.get(path, ABSENT).sha256 is None:
+            raise BadManifest(f"its content of {path!r} was not kept, and no file was left there")
+
+
 def _not_covered(payload: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     return tuple(_converted(payload.get("notCovered", ()), tuple[dict[str, Any], ...], "notCovered"))
 

@@ -10,6 +10,7 @@ from clew.core.checkpoint import (
     Checkpoint,
     CheckpointState,
     Manifest,
+    check_unkept,
     manifest_as_json,
     read_checkpoint,
     read_manifest,
@@ -52,6 +53,8 @@ def left(call: CallFacts, attempt: int, looked: Looked) -> Draft:
     if looked.paths is not None:
         said["paths"] = _listed(looked.paths)
     said["after"] = _listed(looked.after)
+    if looked.unkept:
+        said["unkept"] = list(looked.unkept)
     if looked.not_covered:
         said["notCovered"] = list(looked.not_covered)
     return Draft("checkpoint", said)
@@ -141,7 +144,7 @@ def _take_left(state: RunState, call: CallState, payload: dict[str, Any], positi
     if call.status not in ("committed", "unknown") or state.state not in ("running", "aborting"):
         raise Illegal(f"how {known.checkpoint_id} was left is recorded before attempt {known.attempt} was over")
     try:
-        read_manifest(payload["after"])
+        check_unkept(read_manifest(payload["after"]), payload.get("unkept"))
         if known.whole:
             read_manifest(payload.get("paths"))
     except BadManifest as fault:

@@ -166,11 +166,15 @@ class Unguarded(msgspec.Struct, frozen=True):
 
 
 class Looked(msgspec.Struct, frozen=True):
-    """How an attempt has left the paths; of a whole workspace what it changed, with `paths` as they were before."""
+    """How an attempt has left the paths; of a whole workspace what it changed, with `paths` as they were before.
+
+    `unkept` are those of `after` whose content could be read and not be kept.
+    """
 
     after: Manifest
     paths: Manifest | None = None
     not_covered: tuple[dict[str, Any], ...] = ()
+    unkept: tuple[str, ...] = ()
 
 
 class Returned(msgspec.Struct, frozen=True):

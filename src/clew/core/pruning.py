@@ -73,8 +73,10 @@ class Uses(msgspec.Struct):
 
     def _checkpoint(self, payload: Mapping[str, Any]) -> None:
         self.contents.update(_digests(payload))
-        for name in ("paths", "after", "manifest"):
+        for name in ("paths", "manifest"):
             self.kept.update(_digests(payload.get(name)))
+        unkept = payload.get("unkept", ())
+        self.kept.update(_digests([left for left in payload.get("after", ()) if left["path"] not in unkept]))
         self.manifests.update(_digests(payload.get("manifest")))
 
     def _event(self, event: Mapping[str, Any]) -> None:

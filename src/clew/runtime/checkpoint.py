@@ -268,7 +268,7 @@ def look(gate: Gate, ticket: Ticket, need: Look) -> Looked | None:
         return None
     try:
         if need.guarded.whole is None:
-            return Looked(_seen(gate, need.guarded.paths or {}), not_covered=need.guarded.not_covered)
+            return _seen(gate, need.guarded)
         return _all_seen(gate, need.guarded)
     except Exception:  # noqa: BLE001  # what the attempt came to is known, and is written down whatever this says
         return None
@@ -282,14 +282,21 @@ def _lives(gate: Gate, mark: str) -> bool:
         return True
 
 
-def _seen(gate: Gate, paths: Manifest) -> dict[str, PathState]:
+def _seen(gate: Gate, guarded: Guarded) -> Looked:
     """Now; contents are kept, for a diff and a merge. Where they cannot be, how the paths stand is worth knowing."""
+    paths, unkept = guarded.paths or {}, tuple[str, ...]()
     try:
         now = stand_now(gate.workspace, paths, keep=gate.blobs)
     except ClewError:
         now = stand_now(gate.workspace, paths)
+        unkept = _unkept(gate, now)
     _check_listed(gate, list(now))
-    return now
+    return Looked(now, not_covered=guarded.not_covered, unkept=unkept)
+
+
+def _unkept(gate: Gate, now: Manifest) -> tuple[str, ...]:
+    """The files of which a record must not say that their content is there."""
+    return tuple(path for path, state in now.items() if state.sha256 is not None and not gate.blobs.has(state.sha256))
 
 
 def _all_seen(gate: Gate, guarded: Guarded) -> Looked:
@@ -306,9 +313,9 @@ def _all_seen(gate: Gate, guarded: Guarded) -> Looked:
     missing = not_covered_as_json(each for each in unknown if each.path not in alone)
     if len(told) < len(found.paths):
         missing.append({"why": "over_limit", "count": len(found.paths) - len(told)})
-    return Looked(
-        {path: found.after[path] for path in told}, {path: found.paths[path] for path in told}, tuple(missing)
-    )
+    left = {path: found.after[path] for path in told}
+    unkept = _unkept(gate, {path: left[path] for path in told if path in alone})
+    return Looked(left, {path: found.paths[path] for path in told}, tuple(missing), unkept)
 
 
 def stand_each(workspace: Workspace, paths: Iterable[str]) -> tuple[Manifest, Mapping[str, str]]:

@@ -124,8 +124,10 @@ def _quick_name(pieces: list[str]) -> str:
     return first + "".join(f"(?>[^/]*?{part})" for part in between) + _NAMES + last
 
 
+_MEANING = {"all": ".+", "any": _ANY, "below": _BELOW, "names": _NAMES, "one": "[^/]"}
 _DEPTH = re.compile(
-    r"(?P<any>(?<![^/])\*\*/)|(?P<below>/\*\*\Z)|(?P<names>\*+)|(?P<one>\?)|(?P<escaped>\\.)|(?P<set>\[)"
+    r"(?P<all>\A\*{2,}\Z)|(?P<any>(?<![^/])\*{2,}/)|(?P<below>/\*{2,}\Z)"
+    r"|(?P<names>\*+)|(?P<one>\?)|(?P<escaped>\\.)|(?P<set>\[)"
 )
 
 
@@ -145,7 +147,7 @@ def _pieces(text: str) -> list[str]:
         elif found.lastgroup == "escaped":
             piece = re.escape(found.group()[1])
         else:
-            piece = {"any": _ANY, "below": _BELOW, "names": _NAMES, "one": "[^/]"}[found.lastgroup or ""]
+            piece = _MEANING[found.lastgroup or ""]
         pieces.append(piece)
     if text.endswith("\\") and _without_escapes(text).endswith("\\"):
         raise ValueError("it ends with an escape of nothing")

@@ -1,6 +1,7 @@
 """One pass over a journal, whatever its bytes come from: records, their places, the unclosed leg, and how it ends."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 from clew.core.codec import MAX_APPEND, BadLine, LineReader, read_record, read_records
@@ -56,10 +57,13 @@ class JournalReading:
         self._tail: Tail | None = None
 
     def __iter__(self) -> Iterator[tuple[Record, int]]:
+        # Not a generator: going through one a record is a twentieth of the whole reading.
+        return chain.from_iterable(self._portions())
+
+    def _portions(self) -> Iterator[list[tuple[Record, int]]]:
         seen, settled = (-1, b""), False
         for _ in range(_LOOKS):
-            for portion in self._good_lines():
-                yield from portion
+            yield from self._good_lines()
             if not self._why and not self._unterminated:
                 seen, settled = (self._at, b""), True
                 break

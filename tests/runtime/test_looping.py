@@ -1,11 +1,14 @@
 """A leg on an event loop: cancellations, agents that are left behind, an abort amid it. Plain code is in test_live."""
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import clew
 from clew.stores.base import Command
+from clew.stores.jsonl import FileRunStore
 from tests.runtime.stage import (
     RUN,
     Bank,
@@ -188,3 +191,53 @@ def test_an_abort_keeps_what_was_started_and_starts_nothing_more() -> None:
 
     assert ("failed", "aborted") == (result.operation.state, result.reason)
     assert sorted(begun) == sorted(int(row["stepId"].rpartition("-")[2]) - 1 for row in result.snapshot["effects"])
+
+
+# Commands for a leg that waits.
+
+
+class Watched(FileRunStore):
+    """Says who looks into its inboxes; `looked` is set when the lookout has done so three times."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.lookers: list[str] = []
+        self.looked = threading.Event()
+
+    def pending(self, run_id: str) -> Sequence[Command]:
+        self.lookers.append(threading.current_thread().name)
+        if self.lookers.count("clew-lookout") > 2:
+            self.looked.set()
+        return super().pending(run_id)
+
+
+def test_a_leg_that_waits_is_not_woken_while_nobody_knocks(tmp_path: Path) -> None:
+    """A process has a thousand of them: each that looked for itself took a third of a core from those that work."""
+    store, before = Watched(tmp_path / ".clew"), list[str]()
+
+    @clew.agent(tools=[])
+    async def waits(run: clew.Run, prompt: Any) -> None:
+        await asyncio.to_thread(store.looked.wait, 30)
+        before.extend(store.lookers)
+
+    asyncio.run(clew.Home(tmp_path / ".clew", store=store).run(waits, run_id=RUN))
+
+    assert {"clew-lookout"} == set(before)
+
+
+def test_a_leg_that_waits_hears_of_a_command(tmp_path: Path) -> None:
+    """It would be aborted when its model answers, which may be never."""
+    home, begun = clew.Home(tmp_path / ".clew"), threading.Event()
+
+    @clew.agent(tools=[])
+    async def waits(run: clew.Run, prompt: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def main() -> Any:
+        running = asyncio.ensure_future(home.run(waits, run_id=RUN))
+        await asyncio.to_thread(begun.wait, 30)
+        told = await asyncio.to_thread(home.abort, RUN, by="ann", reason="enough")
+        return told["status"], (await asyncio.wait_for(running, 30)).reason
+
+    assert ("applied", "aborted") == asyncio.run(main())

@@ -50,6 +50,12 @@ class Control:
         self._next_look_s = now + POLL_S
         return True
 
+    def knocked(self) -> bool:
+        """Does a command wait? Asked of all legs again and again, so it must cost little where none does."""
+        with suppress(ClewError):
+            return bool(self._promised or self.gate.store.pending(self.gate.journal.state.run_id))
+        return False
+
     def waiting(self) -> Sequence[Command]:
         """The commands without an answer, and what an earlier leg accepted and did not come to.
 

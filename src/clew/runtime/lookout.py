@@ -1,4 +1,4 @@
-"""Who looks into the inbox while a plain agent's own thread is busy, and what an abort does to that thread."""
+"""Who looks into the inboxes of all legs of a process, and what an abort does to a plain agent's busy thread."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ STRIKE_S: Final = 1.0
 
 
 class Lookout:
-    """One daemon thread for all plain legs of a process. Lives as long as the process, asleep while there is none."""
+    """One daemon thread for all legs of a process. Lives as long as the process, asleep while there is none."""
 
     def __init__(self) -> None:
         self._begin()

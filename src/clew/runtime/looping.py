@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from clew.core.compose import Saying
@@ -15,6 +16,7 @@ from clew.runtime.drivers import drive_async
 from clew.runtime.ending import Ended, Policy, end_amid, end_family, end_sayings, late_returns, still_gate
 from clew.runtime.gate import Gate
 from clew.runtime.live import NOBODY, LegEnd, Park, ended_leg, leave, live_sync, opened, settled, take_in, too_much
+from clew.runtime.lookout import LOOKOUT
 from clew.runtime.orders import Orders
 from clew.runtime.place import HERE, Place
 from clew.runtime.pool import aside, in_own_thread, let_go, through
@@ -35,19 +37,39 @@ async def live_async(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | N
         return await _live_apart(gate, agent, prompt, plan, orders)
     control = Control(gate)
     changed = asyncio.Event()
-    gate.wake_by(wake(asyncio.get_running_loop(), changed))
+    waker = wake(asyncio.get_running_loop(), changed)
+    gate.wake_by(waker)
     met: BaseException | None = None
     with opened(gate, orders):
         try:
             met = await _probe_async(gate, plan)
             if gate.journal.state.state in ("running", "aborting"):
-                ended, struck = await _body_async(gate, agent, prompt, control, changed)
+                with _heard(control, waker) as look_s:
+                    ended, struck = await _body_async(gate, agent, prompt, control, changed, look_s)
                 late = await _end_async(gate, control, ended, orders.policy)
                 met = met or struck or late
         except ClewError as fault:
             gate.break_down(fault)
     end, struck = await aside(lambda: settled(leave, gate))
     return ended_leg(end, met or struck)
+
+
+@contextmanager
+def _heard(control: Control, ring: Callable[[], None]) -> Iterator[float | None]:
+    """Within it a command is heard of; gives after how many seconds to look for one, None where `ring` is called.
+
+    A process may have a thousand legs that wait for their models: one thread looks for all of them.
+    """
+    if control.gate.store.boundary == "process_memory":
+        yield POLL_S
+        return
+
+    def look() -> None:
+        if control.knocked():
+            ring()
+
+    with LOOKOUT.watching(look):
+        yield None
 
 
 async def _live_apart(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, orders: Orders) -> LegEnd:
@@ -106,7 +128,7 @@ async def _probe_async(gate: Gate, plan: ResumePlan | None) -> BaseException | N
 
 
 async def _body_async(
-    gate: Gate, agent: Agent, prompt: Any, control: Control, changed: asyncio.Event
+    gate: Gate, agent: Agent, prompt: Any, control: Control, changed: asyncio.Event, look_s: float | None
 ) -> tuple[Ended, BaseException | None]:
     """Call the agent and watch the gate and the inbox until it ends, or has to be left behind."""
     if gate.closing is not None:
@@ -119,7 +141,7 @@ async def _body_async(
     task.add_done_callback(lambda done: gate.flights.end())
     met: BaseException | None = None
     while (not task.done() or gate.flights.count) and not _must_leave(gate):
-        struck = await _a_moment(task, changed) or await _look(gate, control)
+        struck = await _a_moment(task, changed, look_s) or await _look(gate, control)
         if struck is not None:
             met = struck
             gate.close(Closing("interrupted"))
@@ -136,12 +158,12 @@ def _must_leave(gate: Gate) -> bool:
     return gate.abandoned or (gate.closing is not None and gate.flights.count == 0)
 
 
-async def _a_moment(task: "asyncio.Future[Any]", changed: asyncio.Event) -> BaseException | None:
+async def _a_moment(task: "asyncio.Future[Any]", changed: asyncio.Event, look_s: float | None) -> BaseException | None:
     """Until the agent ends, the gate changes, or it is time to look into the inbox."""
     waiter = asyncio.ensure_future(changed.wait())
     try:
         awaited = [waiter] if task.done() else [task, waiter]
-        await asyncio.wait(awaited, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(awaited, timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError as cancelled:
         return cancelled
     finally:

@@ -106,6 +106,8 @@ def late_imports(source: Module) -> list[str]:
 
 def unexplained(source: Module) -> list[str]:
     """Silenced checks without a reason behind them or in a comment on the line above."""
+    if not SILENCERS.search(source.text):
+        return []
     comments = {token.start[0]: token for token in _comments(source.text)}
     found = []
     for line, token in comments.items():

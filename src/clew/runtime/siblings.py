@@ -1,4 +1,4 @@
-"""Calls side by side, for async agents and plain ones: each judged alone, results in call order. How one call goes: `drivers`."""
+"""Calls side by side, for async agents and plain ones: each judged alone, results in call order. One call: `drivers`."""
 
 import asyncio
 import contextvars

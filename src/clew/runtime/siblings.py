@@ -1,4 +1,4 @@
-"""Calls side by side, for async agents and plain ones: each judged alone, results in call order. One call: `drivers`."""
+"""Calls side by side, for async agents and plain ones: each judged alone, results in call order. Of one: `drivers`."""
 
 import asyncio
 import contextvars

@@ -145,6 +145,19 @@ def test_what_was_found_out_of_one_attempt_does_not_settle_the_one_that_was_star
     assert ("review_conflict", 1) == (refused, bank.orders["1"])
 
 
+def test_who_looked_at_one_attempt_settles_no_later_one() -> None:
+    """Between the look and the word another process may have started it again, and the word was of the first."""
+    home, bank, agent = open_effect()
+    home.settle(RUN, clew.DidNotHappen(), **WHO)
+    bank.fates = ["fails after"]
+    home.resume_sync(RUN, agent)
+
+    refused = code_of(home.settle, RUN, clew.DidNotHappen(), attempt=1, **WHO)
+    home.settle(RUN, clew.Happened(), attempt=2, **WHO)
+
+    assert ("review_conflict", 1) == (refused, bank.orders["1"])
+
+
 def test_give_up_ends_the_run_and_keeps_the_effect_on_the_list() -> None:
     """What nobody will ever know must not look settled."""
     home, _, _ = open_effect()

@@ -31,9 +31,12 @@ from clew.stores.base import RunWriter
 
 
 def settle_run(
-    place: HomeParts, run_id: str, name: str | None, verdict: Settlement, said: Said, control_id: str = ""
-) -> dict[str, Any]:
+    place: HomeParts, run_id: str, name: str | None, verdict: Settlement, said: Said, control_id: str = "",
+    looked_at: int = 0,
+) -> dict[str, Any]:  # fmt: skip
     """Record a person's settlement; by the inbox when a writer lives.
+
+    `looked_at`: the attempt of which they speak; the last one when 0. A command that comes again has named its own.
 
     Returns:
         The effect's row as it stands now.
@@ -52,7 +55,8 @@ def settle_run(
         if writer is not None:
             writer.close()
         raise
-    arguments = as_arguments(call, verdict, said) | {"attempt": attempt}
+    spoken_of = looked_at if looked_at and not control_id else attempt
+    arguments = as_arguments(call, verdict, said) | {"attempt": spoken_of}
     posting = Posting(place, run_id, "settle", said, arguments, control_id)
     told = deliver(posting, lambda writer: _settle_under_lock(posting, writer, verdict, said))
     return dict(told.get("effect") or effect_row(pick_call(fold(place.store.read(run_id), run_id), call.step_id)))

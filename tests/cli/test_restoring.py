@@ -203,8 +203,9 @@ def test_a_run_says_that_a_restore_was_cut_off(keeper: Keeper, typed: Typed) -> 
     """And how it goes on; once it has, nothing is said any more."""
     name = three(keeper)
     cut_off(keeper, name, 1)
-    shown = typed("show", RUN)
+    shown, listed = typed("show", RUN), typed("ls")
     typed("restore", RUN, name)
     after = typed("show", RUN)
 
-    assert (True, False) == (f"next: clew restore {RUN} {name}" in shown.out, "was cut off" in after.out)
+    words = f"next: clew restore {RUN} {name}"
+    assert (True, True, False) == (words in shown.out, words in listed.out, "was cut off" in after.out)

@@ -194,3 +194,41 @@ def test_a_long_answer_is_the_same_json_piece_by_piece(capfd: pytest.CaptureFixt
     assert [found, {"x": {"y": []}, "trace": found, "effects": []}] == [
         json.loads(line) for line in capfd.readouterr().out.split("\n")[:-1]
     ]
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("run", "agent.py:settle", "1"), 0, "T-1\n"),
+        (("ls", "--json"), 0, ""),
+        (("show", "nobody"), 10, ""),
+        (("run", "agent.py:settle", "1", "--json"), 0, ""),
+    ],
+)
+def test_progress_that_cannot_be_told_changes_no_answer(
+    quick: Shell, words: tuple[str, ...], code: int, said: str
+) -> None:
+    """A log on a full disk must not make a payment that was done look like a fault of ours."""
+    with FULL.open("w") as full:
+        command = [sys.executable, "-m", "clew.cli", *words]
+        done = subprocess.run(
+            command, check=False, cwd=quick.folder, env=quick.env, stdout=subprocess.PIPE, stderr=full, text=True
+        )
+
+    assert (code, True) == (done.returncode, done.stdout.startswith(said))
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
+def test_an_answer_that_cannot_be_given_is_an_error(quick: Shell) -> None:
+    """Whoever asked and got half of it must not read success from the exit code."""
+    with FULL.open("w") as full:
+        command = [sys.executable, "-m", "clew.cli", "show", "k3f", "--log"]
+        done = subprocess.run(
+            command, check=False, cwd=quick.folder, env=quick.env, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+
+    assert (13, True) == (done.returncode, "[machine_refused]" in done.stderr)

@@ -17,7 +17,7 @@ from clew.stores.base import Command
 from tests.runtime.scene import RUN, Forest, agent_of, lose_the_line, paying, start
 
 FACES = ("async", "plain")
-WHO = {"by": "ann", "reason": "looked"}
+WHO: dict[str, Any] = {"by": "ann", "reason": "looked"}
 
 
 def boss(face: str, *wishes: tuple[Any, dict[str, Any]], **declared: Any) -> clew.Agent:

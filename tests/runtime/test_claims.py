@@ -1,5 +1,6 @@
 """Which recorded call or turn a replayed agent means; one that does otherwise is stopped, not guessed at."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -129,6 +130,59 @@ def test_another_request_while_an_answered_turn_is_unclaimed_closes_the_gate(way
     _, result = twice(way, first, second)
 
     assert ("paused", "resume_divergence") == (result.operation.state, result.reason)
+
+
+def down(request: Any) -> Any:
+    raise ConnectionError("the model is down")
+
+
+@ways
+def test_an_agent_that_went_on_without_a_models_answer_is_led_the_same_way_again(way: str) -> None:
+    """It fell back on another model, and what that one said was paid for: who does the same again has not diverged."""
+    asked: list[str] = []
+
+    def first(run: Any, pay: Any, other: Any) -> Any:
+        try:
+            order = yield run.turn(down, "the good one")
+        except (ConnectionError, clew.ToolError) as fault:
+            asked.append(getattr(fault, "code", "down"))
+            order = yield run.turn(lambda request: "x", "the cheap one")
+        yield run.call(pay, order)
+        if len(asked) == 1:
+            bug()
+
+    scene, result = twice(way, first, first)
+
+    assert ("completed", {"x": 1}, ["down", "turn_failed"]) == (result.operation.state, scene.bank.orders, asked)
+
+
+def test_a_model_that_failed_beside_another_one_is_asked_anew() -> None:
+    """Nothing rests on its silence: both were asked before anybody knew of it."""
+    scene, answers = Scene(), ["fails", "answers"]
+
+    async def agent(run: clew.Run, prompt: str) -> Any:
+        beside = asyncio.Event()
+
+        async def first(request: Any) -> str:
+            if answers.pop(0) == "fails":
+                await beside.wait()
+                raise ConnectionError("the model is down")
+            return "one"
+
+        async def second(request: Any) -> str:
+            beside.set()
+            return "two"
+
+        told = await asyncio.gather(run.turn(first, "1"), run.turn(second, "2"), return_exceptions=True)
+        if isinstance(told[0], BaseException):
+            raise told[0]
+        return told
+
+    whole = clew.Agent(agent, name="agent")
+    scene.run(whole)
+    result = scene.resume(whole)
+
+    assert ["one", "two"] == result.output
 
 
 def test_a_turn_that_died_without_an_answer_may_be_another_one() -> None:

@@ -211,6 +211,20 @@ def test_a_row_says_what_lists_show() -> None:
     )
 
 
+def test_a_row_keeps_its_reason_over_a_persons_leg() -> None:
+    """Who only told it something, or put files back, has not changed why it waits."""
+    home, _ = mortal_home()
+
+    @clew.agent
+    def agent(run: clew.SyncRun, prompt: str) -> None:
+        raise LookupError("a bug")
+
+    home.run_sync(agent, run_id=RUN)
+    home.steer(RUN, "look again", by="ann")
+
+    assert "agent_error" == row(state_of(home))["reason"]
+
+
 @pytest.mark.parametrize(("given", "shown"), [("x" * 90, "x" * 79 + "…"), ({"a": 1}, '{"a":1}'), (None, "")])
 def test_a_row_shows_the_beginning_of_the_input(given: Any, shown: str) -> None:
     """One line of a list, whatever the input is."""

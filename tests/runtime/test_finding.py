@@ -1,11 +1,12 @@
 """Where the home is found."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from clew.errors import NotFound
-from clew.runtime.finding import find_home, require_home
+from clew.runtime.finding import absolute, find_home, require_home
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +75,25 @@ def test_a_home_with_nothing_but_sessions_is_one(tmp_path: Path) -> None:
     (tmp_path / "sessions").mkdir()
 
     require_home(tmp_path)
+
+
+@pytest.mark.parametrize("deed", [find_home, lambda: absolute(".clew")])
+def test_from_a_folder_that_was_removed_nothing_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]
+) -> None:
+    """A shell may stand in a folder that a tool has removed; that is no fault of ours, and no home of its own."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(NotFound) as caught:
+        deed()
+    monkeypatch.chdir(tmp_path)
+
+    assert "no_home" == caught.value.code
+
+
+def test_a_path_from_the_root_on_is_meant_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others begin where the program stood when it said them, wherever its tools go later."""
+    monkeypatch.chdir(tmp_path)
+
+    assert [tmp_path / ".clew", Path("/srv/runs")] == [absolute(".clew"), absolute("/srv/runs")]

@@ -1,6 +1,9 @@
 """What a caller may order of a leg, and who hears of a signal when nobody was named."""
 
+import errno
+import io
 import logging
+import sys
 from typing import Any
 
 import pytest
@@ -63,3 +66,24 @@ def test_a_caller_that_asked_is_told() -> None:
     watch(record)
 
     assert [record] == seen
+
+
+class Full(io.StringIO):
+    """A stream on a disk without room."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+
+def closed() -> io.StringIO:
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("stream", [Full(), closed(), None], ids=["full", "closed", "none"])
+def test_a_word_that_cannot_be_told_hurts_nothing(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leg has ended; its result must reach the caller although nobody can be told how to go on."""
+    monkeypatch.setattr(sys, "stderr", stream)
+
+    assert say("pausing") is None  # type: ignore[func-returns-value]  # that it returns is the point

@@ -262,3 +262,19 @@ def test_a_child_waits_for_its_parent(study: Study, queue: Queue) -> None:
     result = study.run(clew.Agent(agent, name="agent", tools=[tool]))
 
     assert (["one", "two"], ["one", "two"], [("old", "one")]) == (result.output, study.starts, texts(study))
+
+
+@ways
+def test_a_call_whose_turn_comes_when_the_time_of_the_run_is_over_does_not_start(
+    study: Study, queue: Queue, way: str
+) -> None:
+    """It was in time when it was allowed; what it waited for was not, and a limit refuses the next start."""
+
+    def outlast() -> None:
+        queue.hold()
+        study.clock.advance(100)
+
+    tool = put(study, outlast)
+    result = study.run(queue.agent(way, tool, tool), budget=clew.RunBudget(run_timeout_s=50))
+
+    assert ("paused", "run_timeout", ["one"]) == (result.operation.state, result.reason, study.starts)

@@ -1,5 +1,6 @@
 """A person settles an effect: under the lock of a run that waits, or by the inbox of a writer that lives."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import clew
 from clew.core.records import Batch
 from clew.runtime.commanding import send
 from clew.runtime.reviewing import Said
-from clew.stores.memory import MemoryRunStore
+from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.testing.clock import SetClock
 from tests.disk.living import living
 from tests.histories import failed, started
@@ -18,6 +19,7 @@ from tests.runtime.stage import (
     WHO,
     Bank,
     Forger,
+    Mortal,
     code_of,
     dies,
     events_of,
@@ -109,6 +111,51 @@ def test_a_settled_call_that_is_killed_again_asks_again() -> None:
     result = home.resume_sync(RUN, agent)
 
     assert ("unknown_effect", 2, [2]) == (result.reason, bank.orders["1"], [row["attempt"] for row in result.waiting])
+
+
+class Visited(Mortal):
+    """A store that somebody else comes to right before its next lock is taken."""
+
+    meanwhile: Callable[[], Any] | None = None
+
+    def open(self, run_id: str, **how: Any) -> Any:
+        visit, self.meanwhile = self.meanwhile, None
+        if visit is not None:
+            visit()
+        return super().open(run_id, **how)
+
+
+def test_what_was_found_out_of_one_attempt_does_not_settle_the_one_that_was_started_meanwhile() -> None:
+    """It did not happen the first time; said of the second, which somebody started since, the bank is paid again."""
+    store = Visited()
+    home = clew.Home(".clew", takeover="proven", store=store, blobs=MemoryBlobStore(), clock=SetClock())
+    bank = Bank()
+    bank.fates = ["fails before", "fails after"]
+    agent = payer(bank.tool(), "1")
+    home.run_sync(agent, run_id=RUN)
+
+    def meanwhile() -> None:
+        home.settle(RUN, clew.DidNotHappen(), **WHO)
+        home.resume_sync(RUN, agent)
+
+    store.meanwhile = meanwhile
+    refused = code_of(home.settle, RUN, clew.DidNotHappen(), **WHO)
+    home.resume_sync(RUN, agent)
+
+    assert ("review_conflict", 1) == (refused, bank.orders["1"])
+
+
+def test_who_looked_at_one_attempt_settles_no_later_one() -> None:
+    """Between the look and the word another process may have started it again, and the word was of the first."""
+    home, bank, agent = open_effect()
+    home.settle(RUN, clew.DidNotHappen(), **WHO)
+    bank.fates = ["fails after"]
+    home.resume_sync(RUN, agent)
+
+    refused = code_of(home.settle, RUN, clew.DidNotHappen(), attempt=1, **WHO)
+    home.settle(RUN, clew.Happened(), attempt=2, **WHO)
+
+    assert ("review_conflict", 1) == (refused, bank.orders["1"])
 
 
 def test_give_up_ends_the_run_and_keeps_the_effect_on_the_list() -> None:

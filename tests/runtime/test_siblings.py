@@ -145,3 +145,64 @@ def test_a_cancelled_group_cancels_its_calls_and_waits_for_their_records() -> No
         result.exit_code,
         [row["status"] for row in result.waiting],
     )
+
+
+# What is recorded in another order than it was asked for.
+
+
+def side_by_side(way: str, tool: clew.Tool, orders: list[str], then: Any) -> clew.Agent:
+    """An agent that pays these orders side by side, in a group or in tasks of its own."""
+    if way != "gather":
+        agent = grouped(way, lambda group: [group.call(tool, order) for order in orders], tool)
+        return clew.Agent(_followed(agent.body, then), name="agent", tools=[tool])
+
+    async def gather(run: clew.Run, prompt: str) -> Any:
+        return await asyncio.gather(*[run.call(tool, order) for order in orders])
+
+    return clew.Agent(_followed(gather, then), name="agent", tools=[tool])
+
+
+def _followed(body: Any, then: Any) -> Any:
+    if asyncio.iscoroutinefunction(body):
+
+        async def agent(run: Any, prompt: Any) -> Any:
+            told = await body(run, prompt)
+            then()
+            return told
+
+        return agent
+
+    def plain(run: Any, prompt: Any) -> Any:
+        told = body(run, prompt)
+        then()
+        return told
+
+    return plain
+
+
+abreast = pytest.mark.parametrize("way", [*WAYS, "gather"])
+
+
+@abreast
+def test_a_call_that_another_one_overtook_is_made_once_that_one_is_asked_for_again(way: str) -> None:
+    """It was asked for first and not recorded when all stopped: whoever does the same again has not diverged."""
+    scene = Scene()
+    pay = paying(scene, "plain" if way == "gather" else way)
+    scene.run(side_by_side(way, pay, ["b"], bug))
+    result = scene.resume(side_by_side(way, pay, ["a", "c", "b"], lambda: None))
+
+    told = [f"transfer-{clew.Call(key).short}" for key in scene.bank.paid]
+    assert ("completed", {"b": 1, "a": 1, "c": 1}, told[0]) == (
+        result.operation.state, scene.bank.orders, result.output[2],
+    )  # fmt: skip
+
+
+@abreast
+def test_a_call_in_the_place_of_a_recorded_one_that_nobody_asks_for_again_does_not_start(way: str) -> None:
+    """It may be the same payment with one cent more: side by side as well as alone."""
+    scene = Scene()
+    pay = paying(scene, "plain" if way == "gather" else way)
+    scene.run(side_by_side(way, pay, ["b"], bug))
+    result = scene.resume(side_by_side(way, pay, ["a", "c"], lambda: None))
+
+    assert ("resume_divergence", {"b": 1}) == (result.reason, scene.bank.orders)

@@ -207,3 +207,30 @@ def test_a_limit_of_a_child_is_lifted_by_its_own_flag() -> None:
     steps = next_steps(row("paused", reason="child_paused", child=child), "k3f")
 
     assert ["clew resume kid-1 --max-tokens N", "clew resume k3f  once that is done"] == steps
+
+
+@pytest.mark.parametrize("shown", ["interrupted", "paused", "failed", "completed"])
+@pytest.mark.parametrize(("later", "words"), [(False, "clew restore k3f k1"), (True, "clew restore k3f k1 --later")])
+def test_a_restore_that_was_cut_off_is_gone_on_with_first(shown: str, later: bool, words: str) -> None:
+    """Half a tree is worse than either, and until it is whole a resume is refused: to advise one is a dead end."""
+    steps = next_steps(row(shown, restoring=begun(later=later)), "k3f")
+
+    assert [words] == steps
+
+
+def test_beside_a_restore_that_was_cut_off_a_person_may_say_what_is_asked() -> None:
+    """An approval and a settlement wait for no file."""
+    asked = {"wanted": 1, "approvals": [{"standing": "pending", "stepId": "pay-1"}]}
+    steps = next_steps(row("paused", restoring=begun(), **asked, **waiting(effect())), "k3f")
+
+    approve, deny = (f"clew {word} k3f --by … --reason …" for word in ("approve", "deny"))
+    assert ["clew restore k3f k1", SETTLE, approve, deny] == steps
+
+
+def test_a_run_that_lives_is_advised_nothing_of_a_restore() -> None:
+    """Who holds it is told how to go on when that ends."""
+    assert [] == next_steps(row("running", restoring=begun()), "k3f")
+
+
+def begun(*, later: bool = False) -> dict[str, object]:
+    return {"restoreId": "restore-1", "checkpointId": "k1", "later": later}

@@ -8,9 +8,7 @@ import pytest
 from clew.core.checkpoint import ABSENT, Checkpoint, PathState
 from clew.core.comparing import PathDiff, compared
 from clew.core.merging import MERGE_BYTES
-from clew.core.restored import Begun
 from clew.views.differences import (
-    cut_off_lines,
     difference_json,
     difference_lines,
     path_lines,
@@ -303,17 +301,6 @@ def test_what_was_left_alone_is_not_a_dead_end(left: int, shown: int) -> None:
     told = restored_next(REPORT | {"paths": REPORT["paths"][:left]})
 
     assert ["next: clew diff r k1"] * shown == [line.partition("  ")[0] for line in told]
-
-
-@pytest.mark.parametrize(("through", "words"), [("", "clew restore r k1"), ("k3", "clew restore r k1 --later")])
-def test_a_restore_that_was_cut_off_says_how_it_goes_on(through: str, words: str) -> None:
-    """Half a tree is worse than either; whoever looks at the run is told."""
-    assert f"next: {words}" == cut_off_lines("r", Begun("restore-1", "k1", through, {}, {}))[1]
-
-
-def test_no_restore_is_under_way() -> None:
-    """Then nothing is said of it."""
-    assert cut_off_lines("r", None) == []
 
 
 def test_the_log_tells_of_a_restore() -> None:

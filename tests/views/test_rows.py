@@ -141,3 +141,11 @@ def test_a_child_says_whose_it_is() -> None:
     lines = block(row("completed", parent="top"), "k3f", WHEN)
 
     assert ["COMPLETED  k3f9x2-261129  settle orders.csv (child of top)   3 calls, done 13:54"] == lines
+
+
+def test_a_row_says_that_files_may_be_half_put_back() -> None:
+    """Whoever lists the runs after a power cut must see which of them left a tree in pieces."""
+    restoring = {"restoreId": "restore-1", "checkpointId": "k1", "later": False}
+    lines = block(row("paused", reason="agent_error", restoring=restoring), "k3f", WHEN)
+
+    assert ["  restore-1 of k1 was cut off; its files may be half put back", "  next: clew restore k3f k1"] == lines[1:]

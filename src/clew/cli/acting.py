@@ -39,11 +39,10 @@ def settle(
         run, call = split_key(run)[0], run
     run_id = home.find(run)
     # By its name from here on: until a living writer reads it, another effect may be the only open one.
-    shown = _show_evidence(desk, home, run_id, call)
+    shown, attempt = _show_evidence(desk, home, run_id, call)
+    said: dict[str, Any] = {"by": by, "reason": reason, "evidence": evidence, "control_id": control_id}
     with desk.proof_of(home, run_id):
-        settled = home.settle(
-            run_id, verdict, by=by, reason=reason, call=shown, evidence=evidence, control_id=control_id
-        )
+        settled = home.settle(run_id, verdict, call=shown, attempt=attempt, **said)
     if desk.options.json:
         desk.screen.answer_json(settled)
     else:
@@ -87,11 +86,11 @@ def _json(text: str) -> Any:
         ) from None
 
 
-def _show_evidence(desk: Desk, home: Home, run_id: str, name: str | None) -> str:
+def _show_evidence(desk: Desk, home: Home, run_id: str, name: str | None) -> tuple[str, int]:
     """What is known, before it is settled: the call, its key, its times and receipts, what a probe said.
 
     Returns:
-        The key of the call that was shown.
+        The key of the call that was shown, and its attempt.
     """
     reader = home.reader
     state = reader.see(run_id).state
@@ -102,7 +101,7 @@ def _show_evidence(desk: Desk, home: Home, run_id: str, name: str | None) -> str
     effect = reader.effect(state, call)
     files = changed_lines(desk, home, run_id, effect.get("checkpointId"))
     desk.screen.tell(*evidence_lines(effect, when), *files, "its journal so far", *history)
-    return call.key
+    return call.key, call.attempt
 
 
 def pause(desk: Desk, run: str, *, by: str | None, reason: str, control_id: str = "") -> int:

@@ -11,6 +11,7 @@ from clew.certify.lives import Lived
 from clew.cli.approving import YES
 from clew.cli.desk import Desk
 from clew.errors import UsageError
+from clew.runtime.finding import absolute
 from clew.views.timeline import line_of, log_lines
 
 SERVER: Final = ("-m", "clew.cli.certifier")
@@ -68,9 +69,9 @@ def _check(asked: Asked) -> None:
             code="invalid_agent_path",
             next="Write FILE:AGENT, as in examples/orders/agent.py:settle.",
         )
-    if not Path(file).is_file():
+    if not absolute(file).is_file():
         raise UsageError(
-            f"there is no file {str(Path(file).absolute())!r}", code="agent_not_found", next="Name a Python file."
+            f"there is no file {str(absolute(file))!r}", code="agent_not_found", next="Name a Python file."
         )
     if (asked.points is not None and asked.points < 1) or asked.budget_s <= 0:
         raise UsageError(
@@ -128,16 +129,16 @@ def _wish(desk: Desk, asked: Asked) -> trial.Wish:
     return trial.Wish(
         target=asked.target,
         server=SERVER,
-        workspace=Path(asked.workspace).absolute() if asked.workspace else home.path.parent,
+        workspace=absolute(asked.workspace) if asked.workspace else home.path.parent,
         prompt=asked.prompt,
         answers=given,
         live=asked.live,
-        keep=str(Path(asked.keep).absolute()) if asked.keep else "",
+        keep=str(absolute(asked.keep)) if asked.keep else "",
         points=asked.points,
         point=asked.point,
         budget_s=asked.budget_s,
         seed=asked.seed,
-        may_write=tuple(str(Path(each).absolute()) for each in asked.may_write),
+        may_write=tuple(str(absolute(each)) for each in asked.may_write),
         again=trial.command_line(_words(asked)),
     )
 

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from clew.errors import UsageError
+from clew.runtime.finding import absolute
 from clew.runtime.tools import Agent, as_agent
 
 
@@ -56,9 +57,9 @@ def load_agent(target: str) -> Agent:
             code="invalid_agent_path",
             next="Write FILE:AGENT, as in examples/orders/agent.py:settle.",
         )
-    path = Path(file)
+    path = absolute(file)
     if not path.is_file():
-        raise _not_found(f"there is no file {str(path.absolute())!r}", "Name a Python file.")
+        raise _not_found(f"there is no file {str(path)!r}", "Name a Python file.")
     module = _load(path.resolve())
     found: Any = module
     for part in name.split("."):

@@ -17,7 +17,6 @@ from clew.errors import ClewError, Corrupt, UsageError
 from clew.runtime.home import Home
 from clew.runtime.reader import Seen
 from clew.views.account import account_lines, verdict_line
-from clew.views.differences import cut_off_lines
 from clew.views.effects import effects_table
 from clew.views.findings import finding_lines
 from clew.views.plain import one_line
@@ -65,7 +64,7 @@ def _page(desk: Desk, home: Home, seen: Seen) -> list[str]:
     account, effects = home.reader.outline(seen), effect_rows(state)
     page = account_lines(account, state.start, effects, place, desk.when(home))
     head, *rest = desk.block(home, state.run_id)
-    return [head, *page, *rest, *cut_off_lines(state.run_id, state.restores.begun)]
+    return [head, *page, *rest]
 
 
 def _show_effects(desk: Desk, home: Home, state: RunState) -> None:

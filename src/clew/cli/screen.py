@@ -48,7 +48,10 @@ class Options:
 
 
 class Screen:
-    """stdout and stderr of one command. A reader that went away is no error: the deed counts, not the telling."""
+    """stdout and stderr of one command. A reader that went away is no error: the deed counts, not the telling.
+
+    Nor is a full disk behind stderr. One behind stdout is: the answer is what the command was asked for.
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -205,8 +208,12 @@ def _write(stream: Any, text: str | bytes, *, flush: bool = True) -> None:
 def _still_there(stream: Any) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:
-        # Whoever read us went away. Point the stream at nothing, so that neither we nor the exit stumble again.
+    except OSError as fault:
+        # Point the stream at nothing, so that neither we nor the exit stumble again over what it still holds.
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, stream.fileno())
         os.close(nothing)
+        # Whoever read us went away, or there is no room for what is only told beside the answer. An answer that found
+        # no room is none.
+        if not isinstance(fault, BrokenPipeError) and stream is not sys.stderr:
+            raise

@@ -278,7 +278,7 @@ def _turn_end(state: RunState, event: Event, record: Record, position: int) -> N
     turn = state.turns.get(_text(event, "turnId"))
     if turn is None or turn.ended:
         raise Illegal(f"turn {event['turnId']!r} ends without having begun")
-    state.turns.put(turn.turn_id, msgspec.structs.replace(turn, ended=True))
+    state.turns.put(turn.turn_id, msgspec.structs.replace(turn, ended=True, ended_at=position))
     message = event.get("messageId")
     if message is None:
         state.metrics.add_usage(event)

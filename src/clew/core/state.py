@@ -28,7 +28,10 @@ from clew.errors import Corrupt
 
 
 class TurnState(msgspec.Struct, frozen=True, gc=False):
-    """One turn: its request's fingerprint, its answer once there is one, and the step around it; empty for none."""
+    """One turn: its request's fingerprint, its answer once there is one, and the step around it; empty for none.
+
+    `ended_at` is where its last end stands; with no answer it failed there, and the agent heard of that.
+    """
 
     turn_id: str
     fingerprint: str
@@ -37,6 +40,7 @@ class TurnState(msgspec.Struct, frozen=True, gc=False):
     ended: bool = False
     leg: int = 0
     path: str = ""
+    ended_at: int = 0
 
 
 class CheckState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -60,6 +60,28 @@ class Admission(Door):
             Stop: the gate has closed, or closes now because the agent diverged.
             UsageError: `value_not_json`, `invalid_arguments`; nothing was started.
         """
+        try:
+            return self._admitted(given, args, kwargs, place, proposed=proposed, sibling=sibling)
+        except _Unclaimed as early:
+            self.diverge(early.fault)
+            raise early.fault from None
+
+    def admit_if_in_turn(
+        self, given: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place, *, proposed: bool = False,
+        sibling: bool = False,
+    ) -> Ticket | None:  # fmt: skip
+        """As `admit`, but None, and nothing is closed, while a recorded call of this tool is not asked for again here.
+
+        Of calls side by side a later one may be recorded and an earlier one not: it came to its start first.
+        """
+        try:
+            return self._admitted(given, args, kwargs, place, proposed=proposed, sibling=sibling)
+        except _Unclaimed:
+            return None
+
+    def _admitted(
+        self, given: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place, *, proposed: bool, sibling: bool
+    ) -> Ticket:
         if not (sibling and self.closing is not None and self.closing.reason == "approval_required"):
             self.check_open()
         tool = self._known(given)
@@ -71,8 +93,7 @@ class Admission(Door):
             try:
                 recorded = self.claims.call(place.path, tool.name, asked)
             except Refused as fault:
-                self.diverge(fault)
-                raise
+                raise _Unclaimed(fault) from fault
             if recorded is not None:
                 return self._recorded(tool, arguments, plain, recorded.step_id, proposed=proposed)
             business = None if tool.key is None else asked_key(tool, arguments, plain, self.redactor)
@@ -206,6 +227,14 @@ class Admission(Door):
         except (ClewError, ValueError) as fault:
             self.close(Closing("result_missing", f"the answer at byte {ref.position} cannot be read: {fault}"))
             raise Stop("the run is pausing: result_missing") from fault
+
+
+class _Unclaimed(Exception):
+    """A call that must not start while a recorded one is unclaimed."""
+
+    def __init__(self, fault: Refused) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
 
 
 def _held_facts(held: ApprovalState, tool: Tool, turn_id: str, business: dict[str, Any] | None) -> CallFacts:

@@ -19,6 +19,7 @@ class Claims:
         self._asked = list(approvals.unrecorded(state))
         self._passed: set[tuple[str, str]] = set()
         self._turns = [turn for turn in state.turns.values() if turn.answer is not None or not turn.ended]
+        self._failed = [turn for turn in state.turns.values() if turn.answer is None and turn.ended]
 
     def call(self, path: str, tool: str, fingerprint: str) -> CallState | None:
         """The recorded call that is meant, or None for a new one.
@@ -72,6 +73,8 @@ class Claims:
     def turn(self, path: str, fingerprint: str) -> TurnState | None:
         """The recorded turn that is meant: an answered one first; None for a new one.
 
+        One that failed is meant where the agent asked something else behind it: it went on without that answer, and
+        goes the same way only if it is told so again. Where nothing came of it, it is asked anew.
         Turns of another step are of no concern: when that step has its answer, nobody asks for them again.
 
         Raises:
@@ -85,6 +88,10 @@ class Claims:
         answered = [turn for turn in here if turn.answer is not None]
         if not answered:
             return None
+        failed = next((turn for turn in self._failed if (turn.path, turn.fingerprint) == (path, fingerprint)), None)
+        if failed is not None:
+            self._failed.remove(failed)
+            return failed if any(turn.position > failed.ended_at for turn in answered) else None
         raise _diverged(
             f"the agent asks a model with request {fingerprint[:12]}, but {answered[0].turn_id!r} with request "
             f"{answered[0].fingerprint[:12]} is recorded and was not asked for again",

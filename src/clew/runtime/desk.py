@@ -52,13 +52,14 @@ class Desk:
 
     def settle(
         self, run: str, verdict: Settlement, *, by: str, reason: str, call: str | None = None,
-        evidence: Sequence[str] = (), control_id: str = "",
+        evidence: Sequence[str] = (), control_id: str = "", attempt: int = 0,
     ) -> dict[str, Any]:  # fmt: skip
         """Record what a person found out about an open effect.
 
         `run` is a run id (or a part of it), or an effect's key `run:step:call`; `call` its step id, call id or key,
         left out when one effect is open; `verdict` is `Happened(result)`, `Happened()`, `DidNotHappen()` or `GiveUp()`.
         `control_id`: an id of yours; sent again under it, the same is done once (`pause`, `abort`, `steer` alike).
+        `attempt`: the one that was looked at; the last one when left out.
 
         Returns:
             The effect's row as it stands now.
@@ -68,7 +69,8 @@ class Desk:
         """
         if ":" in run:
             run, call = split_key(run)[0], run
-        return settle_run(self._parts, self.find(run), call, verdict, Said(by, reason, tuple(evidence)), control_id)
+        said = Said(by, reason, tuple(evidence))
+        return settle_run(self._parts, self.find(run), call, verdict, said, control_id, attempt)
 
     def approve(
         self, run: str, *, by: str, reason: str, call: str | None = None, expires_in_s: float | None = None

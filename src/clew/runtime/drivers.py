@@ -137,8 +137,8 @@ def drive_sync(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, BaseExce
 
 def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
     if isinstance(need, Append):
-        if need.starts and ticket.until_ms:
-            gate.approvals.check_until(ticket)
+        if need.starts:
+            _check_start(gate, ticket)
         return gate.journal.append(need.events, starts=need.starts)
     if isinstance(need, Call):
         ticket.ran = True
@@ -152,6 +152,13 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
     if isinstance(need, Wait):
         return gate.journal.clock.sleep(need.seconds, _called_off(gate))
     return gate.save(need.data) if isinstance(need, Save) else _at_once(gate, ticket, need)
+
+
+def _check_start(gate: Gate, ticket: Ticket) -> None:
+    """A queue, a key, an extension or the bytes of files may have been waited for since it was allowed. `Stop`."""
+    if ticket.until_ms:
+        gate.approvals.check_until(ticket)
+    gate.check_limits()
 
 
 def _not_started(gate: Gate, walk: Walking) -> End:
@@ -236,8 +243,8 @@ async def drive_async(gate: Gate, ticket: Ticket, walk: Walking) -> tuple[Any, B
 
 async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, BaseException | None]:
     if isinstance(need, Append):
-        if need.starts and ticket.until_ms:
-            gate.approvals.check_until(ticket)
+        if need.starts:
+            _check_start(gate, ticket)
         return None, await gate.journal.append_from_loop(need.events, starts=need.starts)
     if isinstance(need, Call):
         ticket.ran = True

@@ -201,7 +201,17 @@ def row(state: RunState) -> dict[str, Any]:
         "leg": state.leg.owner if state.leg is not None else None,
         "legClosed": state.unclosed_leg is None,
         **_kin(state),
+        **_restoring(state),
     }
+
+
+def _restoring(state: RunState) -> dict[str, Any]:
+    """The restore that was cut off, which must be gone on with before the run does; nothing when none was."""
+    begun = state.restores.begun
+    if begun is None:
+        return {}
+    told = {"restoreId": begun.restore_id, "checkpointId": begun.checkpoint_id, "later": bool(begun.through)}
+    return {"restoring": told}
 
 
 def _kin(state: RunState) -> dict[str, Any]:
@@ -222,6 +232,9 @@ def _approvals(state: RunState) -> dict[str, Any]:
 def _stand(state: RunState) -> dict[str, Any]:
     closed = state.finish or state.pause
     outcome = closed.get("outcome", {}) if closed is not None else {}
+    if closed is None and state.state == "paused" and state.operation is not None:
+        # A person's leg since, to restore or to say something, has not changed why it waits.
+        outcome = {"finishReason": state.operation.reason or ""}
     return {
         "state": state.state,
         "reason": outcome.get("finishReason", ""),

@@ -13,12 +13,36 @@ _SESSIONS: Final = "sessions"
 
 
 def find_home(start: Path | None = None) -> Path | None:
-    """The home's folder: `CLEW_HOME`, or the first `.clew` upwards from here; None when there is none."""
+    """The home's folder: `CLEW_HOME`, or the first `.clew` upwards from here; None when there is none.
+
+    Raises:
+        NotFound: `no_home` when the current folder was removed.
+    """
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
-    here = (start or Path.cwd()).resolve()
+    here = (start or _current()).resolve()
     return next((folder / FOLDER for folder in (here, *here.parents) if _is_one(folder / FOLDER)), None)
+
+
+def absolute(path: str | Path) -> Path:
+    """A path as it is meant from here, whatever becomes the current folder later.
+
+    Raises:
+        NotFound: `no_home` when it is relative and the current folder was removed.
+    """
+    return Path(path) if os.path.isabs(path) else _current() / path
+
+
+def _current() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as fault:
+        raise NotFound(
+            f"the current folder cannot be told, so nothing is found from here: {fault.strerror}",
+            code="no_home",
+            next="Go to a folder that is there, or name all paths from the root on.",
+        ) from fault
 
 
 def _is_one(path: Path) -> bool:

@@ -22,7 +22,7 @@ from clew.runtime.children import nurse
 from clew.runtime.clock import Clock, SystemClock, day_text
 from clew.runtime.ensuring import born_meanwhile, check_session, ended_meanwhile, existing
 from clew.runtime.extensions import Extension, load
-from clew.runtime.finding import FOLDER, find_home, require_home
+from clew.runtime.finding import FOLDER, absolute, find_home, require_home
 from clew.runtime.journal import Watcher
 from clew.runtime.live import LegEnd, live_sync
 from clew.runtime.looping import live_async
@@ -82,7 +82,7 @@ class Home(Shelf):
             )
         loaded = load(extensions, trusted)
         # Absolute from the beginning, for tools may change the current folder.
-        self.path = (Path(path) if path is not None else find_home() or Path(FOLDER)).absolute()
+        self.path = absolute(path if path is not None else find_home() or FOLDER)
         self._in_files = store is None
         self._file = HomeFile(self.path) if store is None else None
         base = self.path.parent
@@ -91,7 +91,7 @@ class Home(Shelf):
             blobs=blobs or FileBlobStore(self.path),
             clock=clock or SystemClock(),
             base=base,
-            workspace=Path(workspace).absolute() if workspace is not None else base,
+            workspace=absolute(workspace) if workspace is not None else base,
             takeover=takeover,
             workspaces=lambda root: FileWorkspace(Path(root), home=self.path),
             processes=LocalProcesses((clock or SystemClock()).monotonic_s),

@@ -98,6 +98,14 @@ class Meter(Admission):
         new = ticket.walk is not None and not ticket.walk.recorded
         return self.spend(NEW_CALL if new else NEW_ATTEMPT if attempt > 1 else NOTHING_NEW)
 
+    def check_limits(self) -> None:
+        """Right before a start: what it waited for may have lasted longer, or cost more, than the run may.
+
+        Raises:
+            Stop: a limit is reached; the gate has closed.
+        """
+        self._begin(NOTHING_NEW)
+
     def begin_turn(self, *, again: bool) -> None:
         """Count a request to a model, or refuse it by closing the gate; `again`: its turn is recorded already.
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -48,4 +49,7 @@ def orders_of(
 
 def say(text: str) -> None:
     """To the person at the keyboard whose signal was taken, where nobody else was named to tell it."""
-    sys.stderr.write(f"clew: {text}\n")
+    # Closed, absent or full, it changes nothing of what the run came to.
+    with suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            sys.stderr.write(f"clew: {text}\n")

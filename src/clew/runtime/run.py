@@ -18,7 +18,7 @@ from clew.runtime.face import Face, returns
 from clew.runtime.nursery import Wish
 from clew.runtime.place import HERE, here
 from clew.runtime.pool import SYNCS, aside, through
-from clew.runtime.siblings import Group, SyncGroup
+from clew.runtime.siblings import Group, SyncGroup, in_turn
 from clew.runtime.talking import say_now, talk_of
 from clew.runtime.tickets import restored
 from clew.runtime.tools import as_agent
@@ -40,7 +40,7 @@ class Run(Face):
             Stop: the run is pausing; let it pass.
         """
         await self._breathe()
-        return await pass_async(self._gate, self._admit(tool, args, kwargs))
+        return await pass_async(self._gate, await in_turn(self._gate, tool, args, kwargs))
 
     async def propose(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a tool that a model asked for; as `call`, but without a policy of the agent's a person is asked first.
@@ -48,7 +48,7 @@ class Run(Face):
         Not asked about is what has no effect and may be repeated.
         """
         await self._breathe()
-        return await pass_async(self._gate, self._admit(tool, args, kwargs, proposed=True))
+        return await pass_async(self._gate, await in_turn(self._gate, tool, args, kwargs, proposed=True))
 
     async def _breathe(self) -> None:
         """Before a closed gate refuses, the loop goes on: an agent that never gives in can be left behind."""

@@ -17,20 +17,33 @@ from clew.runtime.journal import Journal
 from clew.runtime.opening import HomeParts, begin_mended
 from clew.runtime.posting import Posting
 from clew.runtime.recovery import Reopened, close_quietly, end_leg, fail_sayings, unfinished_business
-from clew.runtime.reviewing import Said, after_the_end, as_arguments, as_json, check_open, pick_call, settling
+from clew.runtime.reviewing import (
+    Said,
+    after_the_end,
+    as_arguments,
+    as_json,
+    check_attempt,
+    check_open,
+    pick_call,
+    settling,
+)
 from clew.stores.base import RunWriter
 
 
 def settle_run(
-    place: HomeParts, run_id: str, name: str | None, verdict: Settlement, said: Said, control_id: str = ""
-) -> dict[str, Any]:
+    place: HomeParts, run_id: str, name: str | None, verdict: Settlement, said: Said, control_id: str = "",
+    looked_at: int = 0,
+) -> dict[str, Any]:  # fmt: skip
     """Record a person's settlement; by the inbox when a writer lives.
+
+    `looked_at`: the attempt of which they speak; the last one when 0. A command that comes again has named its own.
 
     Returns:
         The effect's row as it stands now.
 
     Raises:
-        Refused: `nothing_to_settle`, `review_conflict`, `control_rejected`, `control_conflict`.
+        Refused: `nothing_to_settle`, `review_conflict` (settled already, or started again since it was looked at),
+            `control_rejected`, `control_conflict`.
         Held: the owner is not proven gone, or a living writer does not answer.
     """
     verdict = as_json(verdict)
@@ -42,9 +55,10 @@ def settle_run(
         if writer is not None:
             writer.close()
         raise
-    arguments = as_arguments(call, verdict, said) | {"attempt": attempt}
+    spoken_of = looked_at if looked_at and not control_id else attempt
+    arguments = as_arguments(call, verdict, said) | {"attempt": spoken_of}
     posting = Posting(place, run_id, "settle", said, arguments, control_id)
-    told = deliver(posting, lambda writer: _settle_under_lock(posting, writer, call.step_id, verdict, said))
+    told = deliver(posting, lambda writer: _settle_under_lock(posting, writer, verdict, said))
     return dict(told.get("effect") or effect_row(pick_call(fold(place.store.read(run_id), run_id), call.step_id)))
 
 
@@ -56,15 +70,15 @@ def _meant(state: RunState, name: str | None, control_id: str) -> tuple[CallStat
     return call, before.get("attempt", call.attempt) if before.get("call") == call.step_id else call.attempt
 
 
-def _settle_under_lock(
-    posting: Posting, writer: RunWriter, name: str, verdict: Settlement, said: Said
-) -> dict[str, Any]:
-    place = posting.place
+def _settle_under_lock(posting: Posting, writer: RunWriter, verdict: Settlement, said: Said) -> dict[str, Any]:
+    place, meant = posting.place, posting.command.arguments
     try:
         opened = finished_first(place, Reopened(place.store, place.clock, writer, "settle"))
         writer = opened.writer
-        call = pick_call(opened.state, name)
+        call = pick_call(opened.state, meant["call"])
         check_open(opened.state, call, verdict, place.blobs.has)
+        # Another process may have had the run since it was looked at, and have started the call again.
+        check_attempt(call, meant["attempt"])
         opened.take_over(place.takeover)
         # Behind the end of a run its journal takes no commands, only the review itself.
         ended = opened.state.finish is not None

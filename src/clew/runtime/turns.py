@@ -13,7 +13,7 @@ from clew.core.jsonable import record_result, to_json
 from clew.core.needs import Closing
 from clew.core.records import Payload
 from clew.core.usage import Usage
-from clew.errors import Refused
+from clew.errors import Refused, ToolError
 from clew.runtime.gate import Gate
 from clew.runtime.pool import in_own_thread
 
@@ -48,6 +48,7 @@ def admit_turn(gate: Gate, request: Any, path: str = "") -> TurnTicket:
     Raises:
         Stop: the gate has closed, a limit is reached, or the agent diverged.
         UsageError: `value_not_json` when the request is not JSON.
+        ToolError: `turn_failed`: it failed before, and the agent went on without its answer.
     """
     gate.check_going()
     asked = fingerprint(to_json(request, at="request"))
@@ -56,6 +57,10 @@ def admit_turn(gate: Gate, request: Any, path: str = "") -> TurnTicket:
     except Refused as fault:
         gate.diverge(fault)
         raise
+    if recorded is not None and recorded.ended and recorded.answer is None:
+        if gate.talk is not None:
+            gate.talk.turn = recorded.turn_id
+        raise _failed_before(gate.journal.state.run_id, recorded.turn_id)
     if recorded is not None and recorded.answer is not None:
         ticket = TurnTicket(recorded.turn_id, asked, gate.read_answer(recorded.answer), path)
     else:
@@ -64,6 +69,16 @@ def admit_turn(gate: Gate, request: Any, path: str = "") -> TurnTicket:
     if gate.talk is not None:
         gate.talk.turn = ticket.turn_id
     return ticket
+
+
+def _failed_before(run_id: str, turn_id: str) -> ToolError:
+    return ToolError(
+        f"{turn_id!r} failed when it was asked, and the agent went on without its answer; it is told so again",
+        code="turn_failed",
+        next="Catch clew.ToolError beside what the model's client raises, so that the agent goes the same way again.",
+        run=run_id,
+        turn=turn_id,
+    )
 
 
 def has_begun(gate: Gate, ticket: TurnTicket) -> bool:

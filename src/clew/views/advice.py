@@ -152,6 +152,8 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
         return [] if row.get("foreign") == "finished" else ["continue it with the program that began it"]
     if shown in ("stopped", "owner_elsewhere"):
         return _about_the_owner(row, run)
+    if row.get("restoring"):
+        return _restoring(row, run)
     if shown == "failed":
         return _settling(row, run)
     if shown not in ("interrupted", "paused"):
@@ -173,6 +175,16 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
         return [f"clew resume {run} {FLAGS[dimension]}"]
     known = None if shown == "interrupted" or settled else REASONS.get(reason)
     return [(known.next if known is not None else _RESUME).format(run=run)]
+
+
+def _restoring(row: Mapping[str, Any], run: str) -> list[str]:
+    """First the restore that was cut off is gone on with: until then the run does not go on."""
+    begun, shown = row["restoring"], row["shown"]
+    if shown not in ("interrupted", "paused", "failed", "completed"):
+        return []
+    first = f"clew restore {run} {begun['checkpointId']}{' --later' if begun['later'] else ''}"
+    asked = wanted_steps(row, run) if row.get("wanted") and shown in ("interrupted", "paused") else []
+    return [first, *_settling(row, run), *asked]
 
 
 def _through_the_child(child: Mapping[str, Any], run: str) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any, Final
 from clew.core.checkpoint import Checkpoint, PathState
 from clew.core.comparing import PathDiff
 from clew.core.merging import MERGE_BYTES, comparable, is_text, lines_of
-from clew.core.restored import Begun
 from clew.views.plain import When, count_text, one_line, size_text
 
 Content = Callable[[str, PathState], bytes | str | None]
@@ -220,17 +219,6 @@ def restored_next(report: Mapping[str, Any]) -> list[str]:
 
 def _counted(count: int, outcome: str) -> str:
     return count_text(count, outcome) if outcome == "conflict" else f"{count} {outcome}"
-
-
-def cut_off_lines(run: str, begun: Begun | None) -> list[str]:
-    """That a restore was cut off, and how to go on with it; nothing when none was."""
-    if begun is None:
-        return []
-    later = " --later" if begun.through else ""
-    return [
-        f"{begun.restore_id} of {begun.checkpoint_id} was cut off; its files may be half put back",
-        f"next: clew restore {run} {begun.checkpoint_id}{later}",
-    ]
 
 
 def restore_told(event: Mapping[str, Any]) -> list[str]:

@@ -56,6 +56,10 @@ def block(row: Row, run: str, when: When, widths: tuple[int, int] = (0, 0)) -> l
     how = "under way" if row["shown"] in LIVING else "uncertain"
     lines += [f"  {line}" for line in waiting_lines(row.get("waiting") or [], row.get("waitingCount", 0), when, how)]
     lines += [f"  {line}" for line in approval_lines(row, when)]
+    begun = row.get("restoring")
+    if begun:
+        told = f"{begun['restoreId']} of {begun['checkpointId']} was cut off"
+        lines.append(f"  {told}; its files may be half put back")
     unread = int(row.get("unreadBytes", 0))
     if unread:
         lines.append(f"  {size_text(unread)} of its journal were not read for this list; clew show {run} reads them")

@@ -113,6 +113,45 @@ def test_a_file_that_cannot_be_loaded_keeps_its_cause(folder: Path, text: str) -
     assert "broken_of_loading" not in sys.modules
 
 
+STARTS = """
+import clew
+
+@clew.tool(effect="external")
+def pay(order):
+    raise AssertionError("paid by whoever looked")
+
+@clew.agent(tools=[pay])
+def settle(run, prompt):
+    return run.call(pay, order="1042")
+
+try:
+    clew.Home("{home}").run_sync(settle, "go")
+except ValueError:
+    pass
+"""
+
+
+def test_a_file_that_starts_a_run_when_it_is_loaded_starts_none(folder: Path) -> None:
+    """Each `clew resume` of such a script, its dry run too, would do all of it once more."""
+    (folder / "starts_of_loading.py").write_text(STARTS.replace("{home}", str(folder / ".clew")), "utf-8")
+
+    with pytest.raises(UsageError, match=r"line 13.*it starts a run while it is loaded") as caught:
+        load_agent(f"{folder / 'starts_of_loading.py'}:settle")
+
+    assert ("agent_not_loadable", False) == (caught.value.code, (folder / ".clew").exists())
+    assert caught.value.next.startswith('Put what starts runs under `if __name__ == "__main__":`')
+
+
+def test_a_wrong_declaration_says_how_it_is_mended(folder: Path) -> None:
+    """The author of a tool is told what the declaration lacks, not to look for it with a traceback."""
+    (folder / "wrong_of_loading.py").write_text("import clew\n@clew.tool(effect='some')\ndef pay(): ...", "utf-8")
+
+    with pytest.raises(UsageError, match="its effect cannot stand") as caught:
+        load_agent(f"{folder / 'wrong_of_loading.py'}:pay")
+
+    assert "Correct the declaration; see the README's part on tools. Nothing was started." == caught.value.next
+
+
 def test_a_recorded_agent_is_below_the_home_s_parent(tmp_path: Path) -> None:
     """Wherever the project was moved to meanwhile."""
     target = recorded_agent("examples/agent.py:settle", tmp_path, "k3f")

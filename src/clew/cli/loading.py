@@ -10,7 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from clew.errors import UsageError
+from clew.errors import ClewError, UsageError
+from clew.runtime.loading import being_loaded
 from clew.runtime.tools import Agent, as_agent
 
 
@@ -112,7 +113,8 @@ def _load(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with being_loaded(str(path)):
+            spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
     # Whatever a user's file raises, its own BaseException included, is the file's fault and not clew's.
@@ -121,7 +123,7 @@ def _load(path: Path) -> ModuleType:
         raise UsageError(
             f"{str(path)!r} cannot be loaded{_line(fault, path)}: {type(fault).__name__}: {_words(fault)}",
             code="agent_not_loadable",
-            next="Mend the file; -vv shows where it stumbled. Nothing was started.",
+            next=f"{_mend(fault)} Nothing was started.",
         ) from fault
     return module
 
@@ -130,6 +132,11 @@ def _line(fault: BaseException, path: Path) -> str:
     """The last line of this file that was at work, where it got so far."""
     walked = [frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if frame.filename == str(path)]
     return f" (line {walked[-1]})" if walked else ""
+
+
+def _mend(fault: BaseException) -> str:
+    """What to do: what we say ourselves of a declaration that is wrong, or of a run that would begin."""
+    return fault.next if isinstance(fault, ClewError) else "Mend the file; -vv shows where it stumbled."
 
 
 def _words(fault: BaseException) -> str:

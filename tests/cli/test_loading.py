@@ -149,7 +149,7 @@ def test_a_wrong_declaration_says_how_it_is_mended(folder: Path) -> None:
     with pytest.raises(UsageError, match="its effect cannot stand") as caught:
         load_agent(f"{folder / 'wrong_of_loading.py'}:pay")
 
-    assert "Correct the declaration; see the README's part on tools. Nothing was started." == caught.value.next
+    assert "Correct the declaration; see the README's part on tools." == caught.value.next
 
 
 def test_a_recorded_agent_is_below_the_home_s_parent(tmp_path: Path) -> None:

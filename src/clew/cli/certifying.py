@@ -138,7 +138,7 @@ def _wish(desk: Desk, asked: Asked) -> trial.Wish:
         budget_s=asked.budget_s,
         seed=asked.seed,
         may_write=tuple(str(Path(each).absolute()) for each in asked.may_write),
-        again=trial.command_line(_words(asked)),
+        again=trial.command_line([*_words(asked), *(["--home", desk.options.home] if desk.options.home else [])]),
     )
 
 

@@ -123,7 +123,7 @@ def _load(path: Path) -> ModuleType:
         raise UsageError(
             f"{str(path)!r} cannot be loaded{_line(fault, path)}: {type(fault).__name__}: {_words(fault)}",
             code="agent_not_loadable",
-            next=f"{_mend(fault)} Nothing was started.",
+            next=fault.next if isinstance(fault, ClewError) else "Mend the file; -vv shows where it stumbled.",
         ) from fault
     return module
 
@@ -132,11 +132,6 @@ def _line(fault: BaseException, path: Path) -> str:
     """The last line of this file that was at work, where it got so far."""
     walked = [frame.lineno for frame in traceback.extract_tb(fault.__traceback__) if frame.filename == str(path)]
     return f" (line {walked[-1]})" if walked else ""
-
-
-def _mend(fault: BaseException) -> str:
-    """What to do: what we say ourselves of a declaration that is wrong, or of a run that would begin."""
-    return fault.next if isinstance(fault, ClewError) else "Mend the file; -vv shows where it stumbled."
 
 
 def _words(fault: BaseException) -> str:

@@ -98,6 +98,16 @@ def test_the_agents_that_there_are_are_named(folder: Path) -> None:
     assert "It has: declared, renamed." == caught.value.next
 
 
+def test_a_file_alone_is_told_which_agent_it_has(folder: Path) -> None:
+    """The first thing that a new user types is the name of the file."""
+    target = str(folder / "crew_of_loading.py")
+
+    with pytest.raises(UsageError) as caught:
+        load_agent(target)
+
+    assert f"Write FILE:AGENT, as in {target}:declared." == caught.value.next
+
+
 @pytest.mark.parametrize(
     "text",
     ["import nothing_of_that_name", "raise SystemExit(3)", "def x(:", "class Own(BaseException): ...\nraise Own"],

@@ -55,7 +55,7 @@ def load_agent(target: str) -> Agent:
         raise UsageError(
             f"{target!r} names no agent",
             code="invalid_agent_path",
-            next="Write FILE:AGENT, as in examples/orders/agent.py:settle.",
+            next=f"Write FILE:AGENT, as in {_for_instance(target.rstrip(':'))}.",
         )
     path = Path(file)
     if not path.is_file():
@@ -145,6 +145,13 @@ def _declared(module: ModuleType, found: Any) -> Agent:
     """A function by its own name, where its declaration has another: `settler = clew.agent(…)(settle)`."""
     declared = [each for each in vars(module).values() if isinstance(each, Agent) and each.body is found]
     return declared[0] if len(declared) == 1 else as_agent(found)
+
+
+def _for_instance(file: str) -> str:
+    """The first agent of a file that was named without one."""
+    if not file.endswith(".py") or not Path(file).is_file():
+        return "examples/orders/agent.py:settle"
+    return f"{file}:{next(iter(_offered(_load(Path(file).resolve()))), 'NAME')}"
 
 
 def _offered(module: ModuleType) -> list[str]:

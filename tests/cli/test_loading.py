@@ -123,6 +123,16 @@ def test_a_file_that_cannot_be_loaded_keeps_its_cause(folder: Path, text: str) -
     assert "broken_of_loading" not in sys.modules
 
 
+def test_a_library_that_is_not_there_is_asked_for_where_clew_runs(folder: Path) -> None:
+    """The agent's libraries are often installed in another environment than the command."""
+    (folder / "lacking_of_loading.py").write_text("import nothing_of_that_name", "utf-8")
+
+    with pytest.raises(UsageError, match="No module named 'nothing_of_that_name'") as caught:
+        load_agent(f"{folder / 'lacking_of_loading.py'}:x")
+
+    assert f"Install it for {sys.executable}, which clew runs in, or mend the file." == caught.value.next
+
+
 STARTS = """
 import clew
 

@@ -123,7 +123,11 @@ def _load(path: Path) -> ModuleType:
         raise UsageError(
             f"{str(path)!r} cannot be loaded{_line(fault, path)}: {type(fault).__name__}: {_words(fault)}",
             code="agent_not_loadable",
-            next=fault.next if isinstance(fault, ClewError) else "Mend the file; -vv shows where it stumbled.",
+            next=fault.next
+            if isinstance(fault, ClewError)
+            else f"Install it for {sys.executable}, which clew runs in, or mend the file."
+            if isinstance(fault, ModuleNotFoundError)
+            else "Mend the file; -vv shows where it stumbled.",
         ) from fault
     return module
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import model
+import pytest  # noqa: F401  # run as a program below; without it every check would fail, and the wrong thing be repaired
 
 import clew
 from clew.loop import Check, LoopConfig, Round, loop

@@ -155,7 +155,7 @@ def test_a_hold_that_is_longer_than_the_wait_names_its_holder(shell: Shell, stop
     facts: dict[str, Any] = caught.value.facts
     assert (live.process.pid, "stopped" if stopped else "alive") == (facts["owner"]["pid"], facts["state"])
     assert (True, True) == (facts["since"].endswith("Z"), facts["since"] in caught.value.message)
-    assert ("Continue or end that process" in caught.value.next) == stopped
+    assert ("Let that process go on" in caught.value.next) == stopped
     assert (before, 0, ["7"]) == (after, live.process.returncode, shell.payments)
 
 

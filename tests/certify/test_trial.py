@@ -108,6 +108,15 @@ def test_a_good_family_is_certified(world: World) -> None:
 
 
 @linux
+def test_an_agent_with_a_conversation_is_certified(world: World) -> None:
+    """Each life begins it anew; a message that a death loses or doubles is another output."""
+    report = world.try_out("talks", session="talk")
+
+    assert (0, [], []) == (report.exit_code, report.findings, world.happened)
+    assert report.outcomes["completed"] > report.planned / 2
+
+
+@linux
 def test_what_is_not_tried_is_said(world: World) -> None:
     """Fewer points than were asked for must not look like all of them."""
     report = world.try_out("clean", "settle", points=30, budget_s=0.001)

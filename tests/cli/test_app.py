@@ -1,5 +1,7 @@
+import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from clew.cli import main, not_installed
 from clew.cli.app import app
 from tests.cli.shell import Done, Shell
+from tests.house.tree import ROOT
 
 Typed = Callable[..., Done]
 COMMANDS = [
@@ -114,7 +117,8 @@ def test_without_its_libraries_the_command_says_how_to_install_them() -> None:
     assert (
         "clew: the command needs 'cyclopts', which is not installed [cli_not_installed]" == done.stderr.splitlines()[0]
     )
-    assert "pip install 'clew[cli]'" in done.stderr
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert f"`pip install {shlex.join(extras['cli'])}`" in done.stderr
 
 
 def test_what_is_missing_is_named() -> None:

@@ -80,6 +80,13 @@ def test_a_finding_is_three(tried: Shell) -> None:
     assert "not_completed: without a death it ends as paused: agent_error: ValueError: a bug" in done.out
 
 
+def test_the_command_that_shows_it_again_names_the_home(tried: Shell) -> None:
+    """The run whose answers are taken lies there, and so does the workspace."""
+    done = tried("certify", "agent.py:buggy", "--points", "1", "--home", "elsewhere/.clew", "--workspace", ".")
+
+    assert "again: clew certify agent.py:buggy --workspace . --seed 1 --home elsewhere/.clew --point" in done.out
+
+
 def test_points_that_were_not_tried_are_five(tried: Shell) -> None:
     """As a limit that paused a run."""
     done = tried("certify", "agent.py:settle", "7", "--answers", "answers.json", "--budget", "0.001")

@@ -98,6 +98,16 @@ def test_the_agents_that_there_are_are_named(folder: Path) -> None:
     assert "It has: declared, renamed." == caught.value.next
 
 
+def test_a_file_alone_is_told_which_agent_it_has(folder: Path) -> None:
+    """The first thing that a new user types is the name of the file."""
+    target = str(folder / "crew_of_loading.py")
+
+    with pytest.raises(UsageError) as caught:
+        load_agent(target)
+
+    assert f"Write FILE:AGENT, as in {target}:declared." == caught.value.next
+
+
 @pytest.mark.parametrize(
     "text",
     ["import nothing_of_that_name", "raise SystemExit(3)", "def x(:", "class Own(BaseException): ...\nraise Own"],
@@ -111,6 +121,55 @@ def test_a_file_that_cannot_be_loaded_keeps_its_cause(folder: Path, text: str) -
 
     assert ("agent_not_loadable", True) == (caught.value.code, caught.value.__cause__ is not None)
     assert "broken_of_loading" not in sys.modules
+
+
+def test_a_library_that_is_not_there_is_asked_for_where_clew_runs(folder: Path) -> None:
+    """The agent's libraries are often installed in another environment than the command."""
+    (folder / "lacking_of_loading.py").write_text("import nothing_of_that_name", "utf-8")
+
+    with pytest.raises(UsageError, match="No module named 'nothing_of_that_name'") as caught:
+        load_agent(f"{folder / 'lacking_of_loading.py'}:x")
+
+    assert f"Install it for {sys.executable}, which clew runs in, or mend the file." == caught.value.next
+
+
+STARTS = """
+import clew
+
+@clew.tool(effect="external")
+def pay(order):
+    raise AssertionError("paid by whoever looked")
+
+@clew.agent(tools=[pay])
+def settle(run, prompt):
+    return run.call(pay, order="1042")
+
+try:
+    clew.Home("{home}").run_sync(settle, "go")
+except ValueError:
+    pass
+"""
+
+
+def test_a_file_that_starts_a_run_when_it_is_loaded_starts_none(folder: Path) -> None:
+    """Each `clew resume` of such a script, its dry run too, would do all of it once more."""
+    (folder / "starts_of_loading.py").write_text(STARTS.replace("{home}", str(folder / ".clew")), "utf-8")
+
+    with pytest.raises(UsageError, match=r"line 13.*it starts a run while it is loaded") as caught:
+        load_agent(f"{folder / 'starts_of_loading.py'}:settle")
+
+    assert ("agent_not_loadable", False) == (caught.value.code, (folder / ".clew").exists())
+    assert caught.value.next.startswith('Put what starts runs under `if __name__ == "__main__":`')
+
+
+def test_a_wrong_declaration_says_how_it_is_mended(folder: Path) -> None:
+    """The author of a tool is told what the declaration lacks, not to look for it with a traceback."""
+    (folder / "wrong_of_loading.py").write_text("import clew\n@clew.tool(effect='some')\ndef pay(): ...", "utf-8")
+
+    with pytest.raises(UsageError, match="its effect cannot stand") as caught:
+        load_agent(f"{folder / 'wrong_of_loading.py'}:pay")
+
+    assert "Correct the declaration; see the README's part on tools." == caught.value.next
 
 
 def test_a_recorded_agent_is_below_the_home_s_parent(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def test_a_plan_can_be_looked_at_before(shell: Shell) -> None:
     shown, told = shell("resume", "@last", "--dry-run"), shell("resume", "@last", "--dry-run", "--json")
 
     assert "pay-1  review  it waits for a person: started, no answer\n" == shown.out
+    assert "next: clew settle" in shown.err
     assert ["review"] == [step["decision"] for step in told.json["steps"]]
     assert before == shell.bytes_and_times()
 

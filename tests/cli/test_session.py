@@ -1,6 +1,8 @@
 """`clew session …` as it is typed."""
 
 import json
+import shlex
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,7 +113,7 @@ def test_all_are_verified_at_once_and_one_that_is_damaged_hides_no_other(talked:
     told = talked("session", "verify")
 
     assert (12, ["s1", "sick", "talk"]) == (done.code, [each["session"] for each in done.json])
-    assert (12, ["OK", "CORRUPT", "OK"]) == (told.code, [each.split()[0] for each in told.out.splitlines()])
+    assert (12, ["OK", "CORRUPT", "next:", "OK"]) == (told.code, [each.split()[0] for each in told.out.splitlines()])
 
 
 def test_what_can_be_read_of_a_damaged_one_is_saved_in_another_file(talked: Shell) -> None:
@@ -194,3 +196,35 @@ def test_what_is_exported_is_what_was_said_to_the_last_digit(talked: Shell) -> N
     talked("session", "migrate", "odd")
 
     assert message + b"\n" == before == talked("session", "export", "odd").out.encode()
+
+
+def test_an_old_session_that_lies_elsewhere_is_told_the_way_home(typed: Typed, tmp_path: Path) -> None:
+    """Who has a file of another program, and no home yet, types what stands there."""
+    old = tmp_path / "old talk.jsonl"
+    old.write_bytes(TALK)
+
+    refused = typed("session", "migrate", "old talk.jsonl")
+
+    copying, migrating = refused.err.split("`")[1], refused.err.split("`")[3]
+    subprocess.run(copying, shell=True, check=True, cwd=tmp_path)  # as somebody types it
+    done = typed(*shlex.split(migrating)[1:])
+    assert (2, 0, TALK) == (refused.code, done.code, old.read_bytes())
+
+
+@pytest.mark.parametrize("words", [("show",), ("verify",), ("migrate",), ("export",)], ids=lambda words: words[0])
+def test_what_is_damaged_is_saved_by_the_command_that_is_advised(talked: Shell, words: tuple[str, ...]) -> None:
+    """Each command that meets the damage names the one that helps, with the session in it."""
+    sick(talked)
+
+    done = talked("session", *words, "sick")
+
+    assert (12, True) == (done.code, "`clew session salvage sick` would keep" in done.err)
+
+
+def test_damage_among_others_has_its_next_step(talked: Shell) -> None:
+    """As it has when that session is checked alone."""
+    sick(talked)
+
+    done = talked("session", "verify")
+
+    assert (12, True) == (done.code, "  next: Nothing was changed." in done.out)

@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,10 @@ BROKEN = {
     "x = '\0'": "null byte",
     "import clew\n@clew.tool(effect='sometimes')\ndef pay(): ...": "UsageError: tool 'pay' cannot be declared",
 }
+STEPS = {
+    "import nothing_of_that_name": f"Install it for {sys.executable}",
+    "import clew\n@clew.tool(effect='sometimes')\ndef pay(): ...": "Correct the declaration",
+}
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=lambda text: text.splitlines()[-1])
@@ -119,7 +124,7 @@ def test_an_agent_that_does_not_import_is_told_with_file_line_and_fault(
     assert (2, "agent_not_loadable", []) == met.short
     assert f"{str(place.folder / 'broken.py')!r} cannot be loaded" in met.message
     assert BROKEN[text] in met.message
-    assert met.next.startswith("Mend the file")
+    assert met.next.startswith(STEPS.get(text, "Mend the file"))
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,14 @@ def test_a_later_checkpoint_that_changed_nothing_is_not_blamed() -> None:
     assert ("conflict", "", "somebody changed it since") == said(found)
 
 
+@pytest.mark.parametrize(("now", "deed"), [(B, "restore"), (C, "restore"), (D, "conflict")])
+def test_what_was_taken_back_in_part_is_taken_back_whole(now: PathState, deed: str) -> None:
+    """Whoever took back the last call and then wants all of it undone was told that somebody had changed the file."""
+    span = [kept(1, {"a": A}, {"a": B}), kept(2, {"a": B}, {"a": C}), kept(3, {"a": C}, {"a": LINK})]
+
+    assert deed == one(*span, now=now).deed
+
+
 def test_a_path_that_a_later_checkpoint_took_back_may_be_put_back() -> None:
     """What stands there is what this call left, whoever put it there."""
     assert one(kept(1, {"a": A}, {"a": B}), now=B, later=[kept(2, {"a": B}, {"a": C})]).deed == "restore"

@@ -262,7 +262,7 @@ def test_the_agent_on_the_approvals_page_waits_and_goes_on(tmp_path: Path) -> No
 def test_the_list_on_the_approvals_page_is_what_is_printed(tmp_path: Path) -> None:
     """What is shown there is what a reader looks for on the screen."""
     shown = (ROOT / "docs" / "approvals.md").read_text("utf-8").split("$ clew ls\n")[1].split("```")[0]
-    agent = blocks("docs/approvals.md")[0].partition("\nhome.approve")[0]
+    agent = blocks("docs/approvals.md")[0].partition("\n    home.approve")[0]
     (tmp_path / "approve.py").write_text(agent, "utf-8")
     run_here(tmp_path, "approve.py")
 
@@ -293,6 +293,15 @@ def test_what_a_page_says_is_printed_is_printed(tmp_path: Path, page: str, numbe
     done = run_here(tmp_path, "page.py")
 
     assert ("", text.partition(shown)[2].split("```\n")[2]) == (done.stderr, done.stdout)
+
+
+def test_the_command_goes_on_with_the_conversation_of_the_page(tmp_path: Path) -> None:
+    """The same file is started by hand and loaded by the command, which must not start it once more."""
+    (tmp_path / "chat.py").write_text(blocks("docs/sessions.md")[0], "utf-8")
+
+    done = run_here(tmp_path, "-m", "clew.cli", "run", "chat.py:chat", "hello", "--session", "talk")
+
+    assert (0, "answer 1\n") == (done.returncode, done.stdout)
 
 
 @pytest.mark.parametrize(

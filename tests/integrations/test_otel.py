@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import shlex
 import signal
 import subprocess
 import sys
+import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -24,6 +26,7 @@ from clew.integrations import otel
 from clew.integrations.otel import Telemetry
 from clew.testing.clock import NOON_MS
 from clew.testing.crash import Crash, CrashPoint
+from tests.house.tree import ROOT
 from tests.runtime.scene import RUN, WAYS, Scene, agent_of, lose_the_line, paying, tool_of
 
 ways = pytest.mark.parametrize("way", WAYS)
@@ -639,4 +642,5 @@ def test_the_error_without_the_extra_has_a_next_step() -> None:
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
 
-    assert "otel_not_installed|Install it with `pip install 'clew[otel]'`.\n" == done.stdout
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert f"otel_not_installed|Install it with `pip install {shlex.join(extras['otel'])}`.\n" == done.stdout

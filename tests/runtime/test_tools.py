@@ -204,6 +204,9 @@ async def async_policy(call: Call) -> str | None:
         (generating_later, {}, "generator"),
         (agent_body, {"tools": [Tool(plain), Tool(lambda_add, name="plain")]}, "'plain'"),
         (agent_body, {"policy": async_policy}, "async"),
+        (lambda: "done", {"name": "a"}, "agent(run, input)"),
+        (lambda run: "done", {"name": "a"}, "agent(run, input)"),
+        (lambda self, run, prompt: "done", {"name": "a"}, "agent(run, input)"),
     ],
 )
 def test_an_agent_that_cannot_work_is_refused_when_declared(body: Any, declared: dict[str, Any], why: str) -> None:
@@ -213,6 +216,14 @@ def test_an_agent_that_cannot_work_is_refused_when_declared(body: Any, declared:
 
     assert caught.value.code == "invalid_agent"
     assert why in caught.value.message
+
+
+@pytest.mark.parametrize("body", [lambda *_: "done", lambda run, prompt, extra=1: "done", dict])
+def test_what_can_be_called_with_a_run_and_an_input_is_an_agent(body: Any) -> None:
+    """What says little of what it takes, or nothing, is believed."""
+    agent = Agent(body, name="a")
+
+    assert body is agent.body
 
 
 def test_one_tool_may_be_named_twice() -> None:
@@ -262,13 +273,20 @@ def test_an_agent_whose_work_nobody_did_has_not_completed(body: Any) -> None:
     assert ("paused", "agent_error") == (result.operation.state, result.reason)
 
 
-async def of_one(run: Any) -> str:
-    return "done"
+def of_one(run: Any) -> None: ...
 
 
-@pytest.mark.parametrize("body", [of_one, lambda run: 1], ids=["async", "plain"])
-def test_an_agent_of_another_signature_pauses_as_any_bug_does(body: Any) -> None:
-    """It is the agent's error, and the run is closed in order."""
+def handing_on(*given: Any) -> None:
+    of_one(*given)
+
+
+async def handing_on_later(*given: Any) -> None:
+    of_one(*given)
+
+
+@pytest.mark.parametrize("body", [handing_on, handing_on_later], ids=["plain", "async"])
+def test_an_agent_that_hands_on_too_much_pauses_as_any_bug_does(body: Any) -> None:
+    """It does not say what it takes; that is the agent's error, and the run is closed in order."""
     home = clew.Home.memory()
 
     result = home.run_sync(Agent(body, name="agent"), run_id="r1", signals=False)

@@ -8,7 +8,10 @@ from clew.errors import Refused
 from clew.stores.refusals import empty_run, held, require_free, unknown_run
 
 
-@pytest.mark.parametrize(("state", "advice"), [("alive", "Wait for that process"), ("stopped", "Continue or end")])
+@pytest.mark.parametrize(
+    ("state", "advice"),
+    [("alive", "Wait for that process"), ("stopped", "Let that process go on (`kill -CONT 812`) or end it;")],
+)
 def test_a_held_run_says_who_and_what_to_do(state: str, advice: str) -> None:
     """A stopped process is not waited for: somebody has to continue it."""
     error = held("r1", {"pid": 812, "host": "vm"}, "13:54", state)

@@ -178,6 +178,24 @@ def test_an_idempotent_tool_may_run_twice_under_one_key() -> None:
     assert 2 == max(len(point.ran) for point in report)
 
 
+@clew.agent(tools=[pay])
+def talking(run: clew.SyncRun, prompt: str) -> list[Any]:
+    run.say({"role": "user", "content": prompt})
+    run.call(pay, order="1042", cents=4200)
+    run.say({"role": "assistant", "content": "paid"})
+    return [message["content"] for message in run.conversation()]
+
+
+def test_an_agent_with_a_conversation_survives_every_crash() -> None:
+    """Its session is as little lost as its journal: each message is there once, whenever it died."""
+    bank = Bank()
+
+    report = bank.try_out(talking, tools={pay: (bank.pay, bank.find)}, session="talk")
+
+    assert ({"completed"}, []) == (outcomes(report), findings(report))
+    assert {"['go', 'paid']"} == {str(point.output) for point in report}
+
+
 def test_the_orders_example_survives_every_crash(tmp_path: Path) -> None:
     """The agent that the README shows, files and all, with a bank in memory."""
     shutil.copytree(EXAMPLE, tmp_path / "orders", ignore=shutil.ignore_patterns("__pycache__", "bank.sqlite*"))

@@ -300,7 +300,26 @@ def test_what_was_left_alone_is_not_a_dead_end(left: int, shown: int) -> None:
     """Whoever reads `conflict` by night needs the next command, and only then."""
     told = restored_next(REPORT | {"paths": REPORT["paths"][:left]})
 
-    assert ["next: clew diff r k1"] * shown == [line.partition("  ")[0] for line in told]
+    assert ["next: clew diff r k1"] * shown == [line.partition("  ")[0] for line in told[:1]]
+
+
+@pytest.mark.parametrize(
+    ("members", "left", "steps"),
+    [
+        ({}, {"why": "somebody changed it since"}, ["clew restore r k1 --merge"]),
+        ({"through": "k3"}, {"why": "somebody changed it since"}, ["clew restore r k1 --later --merge"]),
+        ({}, {"why": "k2 changed it later", "by": "k2"}, ["clew restore r k1 --later"]),
+        ({}, {"why": "somebody changed it since; no clean merge"}, []),
+        ({}, {"why": "somebody removed it since"}, []),
+    ],
+)
+def test_what_may_help_is_advised_and_nothing_else(
+    members: dict[str, Any], left: dict[str, Any], steps: list[str]
+) -> None:
+    """Whoever types an advice and is given the same one again stops reading them."""
+    told = restored_next(REPORT | members | {"paths": [{"path": "b", "outcome": "conflict", **left}]})
+
+    assert [f"or:   {step}" for step in steps] == [line.rpartition("  ")[0] for line in told[1:]]
 
 
 def test_the_log_tells_of_a_restore() -> None:

@@ -186,7 +186,8 @@ def _ended(order: LegOrder, home: Home, agent: Agent) -> LegEnd:
     try:
         with home.processes.adopting():
             if order.deed == "run":
-                result = home.run_sync(agent, order.prompt, run_id=order.run_id, **how)
+                session = order.session or None
+                result = home.run_sync(agent, order.prompt, run_id=order.run_id, session=session, **how)
             else:
                 result = home.resume_sync(order.run_id, agent, **how)
     except ClewError as fault:

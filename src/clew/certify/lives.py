@@ -104,6 +104,7 @@ class Terms:
     prompt: Any = None
     answers: str = ""
     may_write: tuple[str, ...] = ()
+    session: str = ""
 
 
 @dataclass
@@ -207,7 +208,7 @@ class _Life:
             deed="resume" if self._born() else "run", dice=f"{terms.seed}:{lived.point.name}:{lived.legs}",
             prompt=terms.prompt, ahead_ms=self._ahead_ms, answers=terms.answers, fails=lived.point.fails,
             kill=lived.point.next_kill(lived.struck), **since_death(lived.entries), live=self._live,
-            may_write=terms.may_write, patience_s=self._patience_s,
+            may_write=terms.may_write, session=terms.session, patience_s=self._patience_s,
         )  # fmt: skip
 
     def _born(self) -> bool:

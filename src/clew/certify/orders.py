@@ -24,6 +24,7 @@ class LegOrder(msgspec.Struct, frozen=True):
         fails: Which body is refused instead of run; 0 for none.
         live: The bodies of external tools and models are run: the one time that `--live` asks for.
         may_write: Folders outside that the agent may write to.
+        session: The conversation that the run goes on with, begun in each life; none if empty.
         patience_s: A leg that takes longer is ended.
     """
 
@@ -42,6 +43,7 @@ class LegOrder(msgspec.Struct, frozen=True):
     fails: int = 0
     live: bool = False
     may_write: tuple[str, ...] = ()
+    session: str = ""
     patience_s: float = 60.0
 
 

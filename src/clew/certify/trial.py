@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +51,7 @@ class Wish(msgspec.Struct, frozen=True):
         keep: Where what was answered live is written to; nowhere if empty.
         point: Only this one.
         budget_s: Begin no more lives after so many seconds.
+        session: The conversation that the agent goes on with, begun anew in each life; none if empty.
         again: The command that was typed, without points.
     """
 
@@ -65,6 +67,7 @@ class Wish(msgspec.Struct, frozen=True):
     budget_s: float = 300.0
     seed: str = "1"
     may_write: tuple[str, ...] = ()
+    session: str = ""
     again: str = ""
 
 
@@ -96,7 +99,8 @@ class Trial:
         copy(wish.workspace, template)
         with ExitStack() as closing:
             stages, facts = self._opened(closing, template)
-            terms = Terms(template, wish.seed, wish.prompt, self._answers(stages[0], template), wish.may_write)
+            told = self._answers(stages[0], template)
+            terms = Terms(template, wish.seed, wish.prompt, told, wish.may_write, wish.session)
             whole, again = self._whole(stages[0], terms)
             known = usual(whole, again)
             shape = Shape(**since_death(whole.entries))
@@ -136,7 +140,7 @@ class Trial:
         found = wish.answers
         if wish.live:
             self._tell("the agent runs once for real")
-            terms = Terms(template, wish.seed, wish.prompt)
+            terms = Terms(template, wish.seed, wish.prompt, session=wish.session)
             lived = stage.live(terms, Point(), self._name(), live=True, patience_s=wish.budget_s)
             if lived.outcome != COMPLETED:
                 raise Refused(
@@ -165,7 +169,7 @@ class Trial:
                 next='Give --answers FILE with {"TOOL": [{"answer": …}]} (of models: "turns"), --from RUN, or --live.',
                 tool=tool,
             )
-        other = Terms(terms.template, f"{terms.seed}:again", terms.prompt, terms.answers, terms.may_write)
+        other = replace(terms, seed=f"{terms.seed}:again")
         return whole, stage.live(other, Point(), self._name(), patience_s=FIRST_S)
 
     def _name(self) -> str:

@@ -27,6 +27,6 @@ def not_installed(name: str) -> ClewError:
     return UsageError(
         f"the command needs {name!r}, which is not installed",
         code="cli_not_installed",
-        next="Install it with `pip install 'clew[cli]'`.",
+        next="Install what it needs with `pip install 'cyclopts>=4.5' 'rich>=13'`.",
         module=name,
     )

@@ -188,7 +188,8 @@ def unlock(desk: Desk, run: str | None, *, nonce: str | None, by: str, reason: s
         )
     done = home.unlock(run_id, nonce=nonce, by=by, reason=reason)
     desk.screen.tell(*proof_lines(done["proofs"]))
-    _answer(desk, done, f"{run_id} is unlocked: `clew resume {run_id}`")
+    _answer(desk, done, f"{run_id} is unlocked")
+    desk.screen.tell(f"next: clew resume {run_id}")
     return 0
 
 
@@ -196,7 +197,8 @@ def _unlock_home(desk: Desk, *, by: str, reason: str) -> int:
     """Let the runs of a copied home go on, on a person's word."""
     home = desk.home("operator").require()
     done = home.unlock_copy(by=by, reason=reason)
-    _answer(desk, done, f"{done['path']} is unlocked: what is interrupted in it goes on with `clew resume`")
+    _answer(desk, done, f"{done['path']} is unlocked")
+    desk.screen.tell("next: clew resume --all  lets what is interrupted in it go on")
     return 0
 
 
@@ -223,9 +225,10 @@ def accept_loss(desk: Desk, run: str | None, loss: Loss) -> int:
     run_id = done["runId"]
     desk.screen.tell(
         f"what was recorded after record {done['keptSequence']} is gone: an effect that only those records told of",
-        f"would start again; look for it where it happens before you resume: clew resume {run_id} --dry-run",
+        "would start again; look for it where it happens before you resume",
     )
     _answer(desk, done, f"{run_id} goes on from record {done['keptSequence']}")
+    desk.screen.tell(f"next: clew resume {run_id} --dry-run  says what starts then")
     return 0
 
 

@@ -245,6 +245,7 @@ def certify(
     input: str | None = None,
     /,
     *,
+    session: str | None = None,
     points: int | None = None,
     point: str = "",
     budget: float = 300.0,
@@ -270,6 +271,7 @@ def certify(
     Args:
         target: A Python file and the name of a @clew.agent or of a function agent(run, input) in it.
         input: What the agent is asked; text.
+        session: The conversation that it goes on with, by any id; each life begins it anew.
         points: How many points; every one with one death when left out. More than those are second deaths, by lot.
         point: Only this one, as a report names it.
         budget: Begin no more lives after so many seconds.
@@ -287,8 +289,9 @@ def certify(
     from clew.cli import certifying  # noqa: PLC0415  # see above
 
     asked = certifying.Asked(
-        target, input, points, point, budget, seed, answers, recorded, live, yes, keep, workspace, tuple(may_write)
-    )
+        target, input, session, points, point, budget, seed, answers, recorded, live, yes, keep, workspace,
+        tuple(may_write),
+    )  # fmt: skip
     return attend(options, lambda desk: certifying.certify(desk, asked))
 
 

@@ -24,6 +24,7 @@ class Asked:
 
     target: str
     prompt: str | None = None
+    session: str | None = None
     points: int | None = None
     point: str = ""
     budget_s: float = BUDGET_S
@@ -138,8 +139,9 @@ def _wish(desk: Desk, asked: Asked) -> trial.Wish:
         point=asked.point,
         budget_s=asked.budget_s,
         seed=asked.seed,
+        session=asked.session or "",
         may_write=tuple(str(absolute(each)) for each in asked.may_write),
-        again=trial.command_line(_words(asked)),
+        again=trial.command_line([*_words(asked), *(["--home", desk.options.home] if desk.options.home else [])]),
     )
 
 
@@ -147,7 +149,8 @@ def _words(asked: Asked) -> list[str]:
     """The command again, for one point; of a live run its own answers are not there any more."""
     words = ["clew", "certify", asked.target, *([] if asked.prompt is None else [asked.prompt])]
     for option, value in (
-        ("--answers", asked.answers or asked.keep), ("--from", asked.recorded), ("--workspace", asked.workspace),
+        ("--session", asked.session), ("--answers", asked.answers or asked.keep), ("--from", asked.recorded),
+        ("--workspace", asked.workspace),
         *(("--may-write", each) for each in asked.may_write),
     ):  # fmt: skip
         words += [option, value] if value else []

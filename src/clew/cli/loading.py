@@ -10,8 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from clew.errors import UsageError
+from clew.errors import ClewError, UsageError
 from clew.runtime.finding import absolute
+from clew.runtime.loading import being_loaded
 from clew.runtime.tools import Agent, as_agent
 
 
@@ -55,7 +56,7 @@ def load_agent(target: str) -> Agent:
         raise UsageError(
             f"{target!r} names no agent",
             code="invalid_agent_path",
-            next="Write FILE:AGENT, as in examples/orders/agent.py:settle.",
+            next=f"Write FILE:AGENT, as in {_for_instance(target.rstrip(':'))}.",
         )
     path = absolute(file)
     if not path.is_file():
@@ -113,7 +114,8 @@ def _load(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with being_loaded(str(path)):
+            spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
     # Whatever a user's file raises, its own BaseException included, is the file's fault and not clew's.
@@ -122,7 +124,11 @@ def _load(path: Path) -> ModuleType:
         raise UsageError(
             f"{str(path)!r} cannot be loaded{_line(fault, path)}: {type(fault).__name__}: {_words(fault)}",
             code="agent_not_loadable",
-            next="Mend the file; -vv shows where it stumbled. Nothing was started.",
+            next=fault.next
+            if isinstance(fault, ClewError)
+            else f"Install it for {sys.executable}, which clew runs in, or mend the file."
+            if isinstance(fault, ModuleNotFoundError)
+            else "Mend the file; -vv shows where it stumbled.",
         ) from fault
     return module
 
@@ -144,6 +150,13 @@ def _declared(module: ModuleType, found: Any) -> Agent:
     """A function by its own name, where its declaration has another: `settler = clew.agent(…)(settle)`."""
     declared = [each for each in vars(module).values() if isinstance(each, Agent) and each.body is found]
     return declared[0] if len(declared) == 1 else as_agent(found)
+
+
+def _for_instance(file: str) -> str:
+    """The first agent of a file that was named without one."""
+    if not file.endswith(".py") or not Path(file).is_file():
+        return "examples/orders/agent.py:settle"
+    return f"{file}:{next(iter(_offered(_load(Path(file).resolve()))), 'NAME')}"
 
 
 def _offered(module: ModuleType) -> list[str]:

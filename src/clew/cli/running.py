@@ -139,6 +139,8 @@ def _show_plan(desk: Desk, home: Home, run_id: str, agent: object) -> int:
         desk.screen.answer("only its end has to be written; the agent is not called")
     else:
         desk.screen.answer_lines(plan_lines(msgspec.to_builtins(plan)))
+    # Whether it may go on at all, and what to type where the plan waits for a person.
+    desk.screen.tell(*desk.block(home, run_id))
     return 0
 
 

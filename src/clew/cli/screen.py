@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter
 from rich.console import Console
 from rich.text import Text
 
+from clew.cli.typed import as_typed, with_home
 from clew.core.answers import json_text
 from clew.errors import ClewError
 
@@ -74,12 +75,15 @@ class Screen:
 
     def answer_lines(self, lines: Iterable[str]) -> None:
         """The answer in lines, their state words coloured."""
-        _print(self._out, lines)
+        _print(self._out, self._typed(lines))
 
     def tell(self, *lines: str) -> None:
         """Progress: for people only."""
         if not self.options.quiet and not self.options.json:
-            _print(self._err, lines)
+            _print(self._err, self._typed(lines))
+
+    def _typed(self, lines: Iterable[str]) -> Iterator[str]:
+        return (as_typed(line, self.options.home) for line in lines)
 
     def notice(self, text: str) -> None:
         """Progress out of a signal handler, which may have struck amid a write: past all buffers."""
@@ -105,7 +109,8 @@ class Screen:
         if self.options.json:
             _write(sys.stderr, json_text(error.as_json()) + "\n")
         else:
-            _write(sys.stderr, f"clew: {error.message} [{error.code}]\nnext: {error.next}\n")
+            advice = with_home(error.next, self.options.home)
+            _write(sys.stderr, f"clew: {error.message} [{error.code}]\nnext: {advice}\n")
 
 
 @contextlib.contextmanager

@@ -117,7 +117,8 @@ def _decide(
     gap = _gap(path, taken)
     if gap:
         return _but(decision, "conflict", gap)
-    if how == "as_left":
+    # As one of the calls that are taken back found it: what is later was taken back before.
+    if how == "as_left" or any(now == before(each, path) for each in taken[1:]):
         return decision
     by = changed_later(path, later)
     if by:

@@ -26,7 +26,7 @@ except ModuleNotFoundError as missing:
     raise UsageError(
         "clew.integrations.otel needs the OpenTelemetry API, which is not installed",
         code="otel_not_installed",
-        next="Install it with `pip install 'clew[otel]'`.",
+        next="Install it with `pip install 'opentelemetry-api>=1.25'`.",
         module=missing.name or "opentelemetry",
     ) from missing
 

@@ -27,6 +27,7 @@ from clew.runtime.journal import Journal
 from clew.runtime.keybook import KeyBook
 from clew.runtime.keys import Keys
 from clew.runtime.living import alive
+from clew.runtime.loading import check_not_loading
 from clew.runtime.orphans import not_ended
 from clew.runtime.reader import unreadable_blobs
 from clew.runtime.recovery import (
@@ -123,7 +124,11 @@ def start_run(
 def start_with(
     place: HomeParts, agent: Agent, prompt: Any, session_id: str | None, *, run_id: str, budget: RunBudget
 ) -> Opening:
-    """As `start_run`, in a session that is held before the run is born; `Held` (`session_open_locked`)."""
+    """As `start_run`, in a session that is held before the run is born; `Held` (`session_open_locked`).
+
+    `UsageError` (`run_while_loading`) out of a file that is loaded for its agent.
+    """
+    check_not_loading()
     session = session_for(place.sessions, place.clock, session_id, place.base)
     return holding(session, lambda: start_run(place, agent, prompt, run_id=run_id, budget=budget, session=session))
 
@@ -165,8 +170,9 @@ def reopen_run(place: HomeParts, agent: Agent, run_id: str, wanted: Wanted) -> O
     Raises:
         NotFound: `unknown_run`. Held: another writer, or an owner whose end is not proven or not to be acted on.
         Refused: `run_already_finished`, `foreign_run`, `resume_config_mismatch`, `resume_input_mismatch`, `plan_stale`.
-        Corrupt, Storage.
+        UsageError: `run_while_loading`. Corrupt, Storage.
     """
+    check_not_loading()
     writer, session = place.store.open(run_id), NO_SESSION
     try:
         opened = Reopened(place.store, place.clock, writer, "resume")

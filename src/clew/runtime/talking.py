@@ -80,7 +80,7 @@ def talk_of(gate: Gate) -> Talk:
         raise UsageError(
             f"run {gate.journal.state.run_id!r} has no session",
             code="run_without_session",
-            next="Start it with home.run(agent, input, session='…').",
+            next="Begin one with home.run(agent, input, session='…') or `clew run … --session ID`; none comes later.",
             run=gate.journal.state.run_id,
         )
     return talk

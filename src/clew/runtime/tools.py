@@ -189,6 +189,8 @@ class Agent:
         self.is_async = is_async(body)
         if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
             raise _invalid_agent(self.name, "it is a generator")
+        if not _takes_run_and_input(body):
+            raise _invalid_agent(self.name, "it is not to be called as agent(run, input)")
         if policy is not None and not isinstance(policy, ByRules) and is_async(policy):
             raise _invalid_agent(self.name, "its policy is async, and would be asked without being heard")
 
@@ -222,6 +224,14 @@ class Agent:
         return Fingerprint(fingerprint({"name": self.name}), fingerprint(config), fingerprint({"policy": policy}))
 
 
+def _takes_run_and_input(body: Body) -> bool:
+    """Else a run of it would be born only to stop; what does not say what it takes is believed."""
+    try:
+        return bool(inspect.signature(body).bind(None, None))
+    except (TypeError, ValueError) as fault:
+        return isinstance(fault, ValueError)
+
+
 def _by_their_names(agent: str, given: Sequence[Any]) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
     for found in map(as_tool, given):
@@ -234,7 +244,7 @@ def _invalid_agent(name: str, why: str) -> UsageError:
     return UsageError(
         f"agent {name!r} cannot be declared: {why}",
         code="invalid_agent",
-        next="Make it a plain or an async function that returns its output, with tools of different names.",
+        next="Make it a function of run and input, plain or async, that returns its output; no two tools of one name.",
         agent=name,
     )
 
@@ -253,8 +263,8 @@ def agent(body: Body | None = None, /, **declared: Any) -> Any:
     how it is watched, and may change.
 
     Raises:
-        UsageError: `invalid_agent` for a generator, two tools of one name, or an async policy; `value_not_json` for a
-            configuration that no record could hold.
+        UsageError: `invalid_agent` for a generator, what cannot be called with a run and an input, two tools of one
+            name, or an async policy; `value_not_json` for a configuration that no record could hold.
     """
     if body is not None:
         return Agent(body, **declared)
@@ -286,10 +296,8 @@ def _signature(body: Body) -> inspect.Signature:
 def _takes_call(signature: inspect.Signature) -> bool:
     """Does the first parameter want the call? By its annotation, or by its name when it has none."""
     first = next(iter(signature.parameters.values()), None)
-    if first is None:
-        return False
-    if first.annotation is inspect.Parameter.empty:
-        return first.name == "call"
+    if first is None or first.annotation is inspect.Parameter.empty:
+        return first is not None and first.name == "call"
     return first.annotation is Call or str(first.annotation).rpartition(".")[2] == "Call"
 
 
@@ -317,9 +325,7 @@ def _resolved(name: str, body: Body, effect: str, replay: str, *, builtin: bool,
 def _by_name(bound: inspect.BoundArguments, takes_call: bool) -> dict[str, Any]:
     """Bound arguments as one object; the call itself left out, `**extra` spread."""
     arguments: dict[str, Any] = {}
-    for number, (name, value) in enumerate(bound.arguments.items()):
-        if takes_call and number == 0:
-            continue
+    for name, value in list(bound.arguments.items())[takes_call:]:
         kind = bound.signature.parameters[name].kind
         arguments.update(value if kind is inspect.Parameter.VAR_KEYWORD else {name: value})
     return arguments

@@ -57,14 +57,16 @@ def id_taken(run_id: str, other: str) -> Refused:
 
 def held(run_id: str, leg: dict[str, Any] | None, since: str, state: str) -> Held:
     """Another descriptor has the lock. Names its holder as the last unclosed leg tells it."""
-    who = "another process"
+    who, pid = "another process", None if leg is None else leg.get("pid")
     if leg is not None:
-        who = f"process {leg.get('pid')!r} on {leg.get('host')!r} ({state}), since {since}"
-    wait = "Continue or end that process" if state == "stopped" else "Wait for that process, or pause it"
+        who = f"process {pid!r} on {leg.get('host')!r} ({state}), since {since}"
     return Held(
         f"run {run_id!r} is being written by {who}",
         code="run_state_locked",
-        next=f"{wait} (`clew pause {run_id}`); the lock is never taken from it.",
+        # A stopped process reads no command before it goes on.
+        next=f"Let that process go on (`kill -CONT {pid}`) or end it; the lock is never taken from it."
+        if state == "stopped" and leg is not None
+        else f"Wait for that process, or pause it (`clew pause {run_id}`); the lock is never taken from it.",
         run=run_id,
         owner=leg,
         since=since,

@@ -87,6 +87,7 @@ def crash_points(
     fresh: Callable[[], object] | None = None, effects: Effects | None = None,
     settle: Callable[[Call], Any] | None = None, workspace: str | Path | None = None, budget: RunBudget | None = None,
     on_error: str = "pause", on_limit: str = "pause", max_legs: int = 20, only: str | None = None,
+    session: str | None = None,
 ) -> Report:  # fmt: skip
     """Let an agent die before, inside and after each of its appends, and see each of these lives to its honest end.
 
@@ -126,6 +127,7 @@ def crash_points(
         on_limit: As in `Home.run`.
         max_legs: So many processes may work on one life; settling counts.
         only: The name of one crash point (`after:7`); no other life is lived, except for the one without a crash.
+        session: As in `Home.run`: the conversation that it goes on with, by any id; each life begins it anew.
 
     Returns:
         A report; its `check()` raises AssertionError with every finding. No test framework is needed, and it may be
@@ -144,7 +146,7 @@ def crash_points(
     folder = None if workspace is None else Path(workspace).absolute()
     anew = fresh or (lambda: None)
     stand_ins = _by_name(found, tools or {})
-    terms = Terms(found, input, stand_ins, anew, effects, settle, folder, budget, policies, max_legs)
+    terms = Terms(found, input, stand_ins, anew, effects, settle, folder, budget, policies, max_legs, session)
     whole = live(terms, None, frozenset())
     _check_met(found, stand_ins.keys() - whole.watch.met)
     listed = frozenset(ran.what for ran in whole.watch.ran if ran.changed and not ran.unsure)

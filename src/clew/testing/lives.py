@@ -30,6 +30,7 @@ from clew.runtime.home import Home
 from clew.runtime.tools import Agent, Call
 from clew.stores.keys import MemoryKeyIndex
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
+from clew.stores.sessions.memory import MemorySessionStore
 from clew.testing.clock import SetClock
 from clew.testing.crash import Crash, CrashPoint, crashing
 from clew.testing.watching import Adopting, Effects, StandIn, Watch
@@ -74,6 +75,7 @@ class Terms(msgspec.Struct, frozen=True):
     budget: RunBudget | None
     policies: Mapping[str, str]
     max_legs: int
+    session: str | None = None
 
 
 @dataclass
@@ -140,6 +142,7 @@ class _Life:
         self._store = MemoryRunStore()
         self._blobs = MemoryBlobStore()
         self._keys = MemoryKeyIndex()
+        self._sessions = MemorySessionStore()
         self._clock = SetClock(seed=RUN)
         self._agent = _seen_from_inside(terms.agent, lived.watch)
         self._comebacks = 0
@@ -193,12 +196,13 @@ class _Life:
             store=crashing(self._store, point),
             blobs=self._blobs,
             keys=self._keys,
+            sessions=self._sessions,
             clock=self._clock,
         )
 
     def _start(self, home: Home) -> RunResult:
         terms = self._terms
-        how: dict[str, Any] = {"run_id": RUN, "budget": terms.budget, **terms.policies}
+        how: dict[str, Any] = {"run_id": RUN, "budget": terms.budget, "session": terms.session, **terms.policies}
         if self._agent.is_async:
             return _on_a_loop(lambda: home.run(self._agent, terms.prompt, **how))
         return home.run_sync(self._agent, terms.prompt, signals=False, **how)

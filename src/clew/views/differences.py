@@ -211,10 +211,17 @@ def restored_summary(report: Mapping[str, Any]) -> str:
 
 def restored_next(report: Mapping[str, Any]) -> list[str]:
     """What can be done about paths that were left alone; nothing when none was."""
-    if all(each["outcome"] not in ("conflict", "unknown") for each in report["paths"]):
+    left = [each for each in report["paths"] if each["outcome"] in ("conflict", "unknown")]
+    if not left:
         return []
-    look = f"clew diff {report['runId']} {report['checkpointId']}  shows how they stand"
-    return [f"next: {look}; --merge leaves your lines, --later takes back later calls as well"]
+    one = f"{report['runId']} {report['checkpointId']}"
+    steps = [f"next: clew diff {one}  shows how they stand"]
+    if any(each.get("by") for each in left):
+        steps.append(f"or:   clew restore {one} --later  takes back what later calls did as well")
+    if any(each.get("why") == _STANDING["changed"] for each in left):
+        later = " --later" if report.get("through") else ""
+        steps.append(f"or:   clew restore {one}{later} --merge  takes the call's lines back and leaves yours")
+    return steps
 
 
 def _counted(count: int, outcome: str) -> str:

@@ -24,7 +24,7 @@ def _told(row: Mapping[str, Any]) -> str:
     size = "?" if row["bytes"] is None else size_text(row["bytes"])
     if row["error"] is not None:
         return f"{size}  UNREADABLE: {one_line(row['error']['message'])} [{row['error']['code']}]"
-    entries = "not read" if row["entries"] is None else f"{row['entries']} entries"
+    entries = "not read" if row["entries"] is None else entries_text(row["entries"])
     parts = [entries, size, one_line(row["title"] or "", 60), "" if row["ending"] in (None, "clean") else row["ending"]]
     if row["orphanCalls"]:
         parts.append(f"{count_text(row['orphanCalls'], 'call')} without a result")
@@ -84,6 +84,11 @@ def _block(block: Any) -> str:
             return f"[call {block.get('id')}: {block.get('name')}]"
         case kind:
             return f"[{kind}]"
+
+
+def entries_text(count: int) -> str:
+    """`1 entry`, `2 entries`."""
+    return "1 entry" if count == 1 else f"{count} entries"
 
 
 def found_lines(judgement: Judgement) -> Iterator[str]:

@@ -219,7 +219,7 @@ class Lines:
 def damaged(error: BadLine, line: int, byte: int, *, session_id: str | None = None) -> Corrupt:
     """The refusal of a file with such a line."""
     name = "the session" if session_id is None else f"session {shown(session_id)}"
-    mend = "Restore the file from a copy, or look at what `clew session salvage` would keep."
+    mend = "Restore the file from a copy, or look at what `clew session salvage SESSION` would keep."
     if error.reason == "another_session":
         mend = "If it is that session under another name, call the file by it: SESSION.jsonl."
     return Corrupt(

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -137,13 +138,13 @@ def test_by_path_too_only_a_real_folder_is_entered(unheld: Folder, name: str) ->
 
 def test_by_path_a_folder_is_entered_changed_and_left(unheld: Folder) -> None:
     """The same deeds by another way of holding."""
-    unheld.make_folder("dir", 0o750)
+    unheld.make_folder("dir", 0o775)
 
     with unheld.enter("dir") as folder:
         os.close(folder.born("new"))
         folder.sync()
 
-    assert (["new"], 0o750) == (os.listdir(unheld.path / "dir"), (unheld.path / "dir").stat().st_mode & 0o777)
+    assert (["new"], 0o775) == (os.listdir(unheld.path / "dir"), (unheld.path / "dir").stat().st_mode & 0o777)
 
 
 # Machines that can less.
@@ -192,3 +193,24 @@ def test_a_link_is_no_folder_in_whatever_words_the_machine_says_it(tmp_path: Pat
 
     with Folder.at(tmp_path) as folder, failing_call("open", error=loop), pytest.raises(NotADirectoryError):
         folder.enter("link")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such owners")
+@pytest.mark.parametrize("may", [True, False])
+def test_a_file_is_given_to_another_where_that_is_allowed(
+    tmp_path: Path, may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only root may; whoever may not goes on with a file of their own, and is told."""
+    fd, given = os.open(tmp_path / "x", os.O_CREAT | os.O_RDWR, 0o600), list[tuple[int, int]]()
+
+    def change(fd: int, owner: int, group: int) -> None:
+        if not may:
+            raise PermissionError
+        given.append((owner, group))
+
+    monkeypatch.setattr(os, "fchown", change)
+
+    done = [anchor.give_to(fd, 65534, 65533), anchor.give_to(fd, os.geteuid(), os.fstat(fd).st_gid)]
+
+    os.close(fd)
+    assert ([may, False], [(65534, 65533)] * may) == (done, given)

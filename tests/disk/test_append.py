@@ -433,3 +433,18 @@ def test_a_child_closes_every_file_of_its_parent(file: AppendFile) -> None:
     module._in_forked_child()
 
     assert "fact_ledger_poisoned" == code_of(file.append, b"two\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe that does not wait")
+def test_a_write_that_took_only_a_part_is_no_acknowledgement(path: Path) -> None:
+    """A pipe that nobody empties takes a part, as a disk does whose room ends there; it is not asked for the rest."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    file = AppendFile(writing, path, 0)
+
+    with pytest.raises(Storage) as refused:
+        file.append(b"x" * (1 << 20))
+    file.close()
+    os.close(reading)
+
+    assert (True, True) == (0 < refused.value.facts["written"] < refused.value.facts["expected"], file.poisoned)

@@ -337,3 +337,20 @@ def test_what_the_machine_refuses_is_told_and_leaves_nothing_beside(work: Path, 
 
     assert {"durability_barrier_failed": "fsync", "run_state_failed": "stat"}[refused.value.code] == call
     assert {"a"} >= set(os.listdir(work))
+
+
+def test_a_change_of_owner_that_clears_the_mode_does_not_keep_it_cleared(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel takes rights away when a file changes hands; the user's file had them."""
+    build(work, {"a": File(b"old", 0o750)})
+
+    def given(fd: int, owner: int, group: int) -> bool:
+        os.fchmod(fd, 0o600)
+        return True
+
+    monkeypatch.setattr(anchor, "give_to", given)
+
+    FileWorkspace(work).write("a", b"new")
+
+    assert states({"a": File(b"new", 0o750)}) == read(work)

@@ -11,6 +11,7 @@ import pytest
 
 from clew.disk import append as module
 from clew.disk.append import AppendFile, birth
+from clew.disk.lock import take
 from clew.errors import ClewError, Refused, Storage
 from clew.testing.faults import failing_call
 from tests.disk.living import HOLDER, calls_of, interrupted_at, living, output_of
@@ -385,7 +386,7 @@ def test_a_file_that_became_another_one_behind_its_lock_is_not_kept(path: Path) 
     """Between opening and locking somebody may restore a copy; what was locked is then no run of this name."""
     path.write_bytes(b"one\n")
     (path.parent / "copy").write_bytes(b"one\n")
-    lock = module.take
+    lock = take
 
     def late(fd: int, wait_s: float) -> bool:
         os.replace(path.parent / "copy", path)

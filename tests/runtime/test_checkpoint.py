@@ -714,7 +714,7 @@ def test_a_tool_may_announce_a_state_as_it_stands(study: Study) -> None:
     """It knows that it leaves this path alone, and need not read a gigabyte to say so."""
     study.run(putting(study, "plain", writing(study, expects=lambda before, path, text: {path: before[path]})))
 
-    assert [found.before for found in study.checkpoints] == [found.expects for found in study.checkpoints]
+    assert [True] == [found.before == found.expects for found in study.checkpoints]
 
 
 def test_where_living_processes_cannot_be_told_nothing_is_looked_at(
@@ -730,7 +730,7 @@ def test_where_living_processes_cannot_be_told_nothing_is_looked_at(
 def test_more_changes_than_a_record_holds_are_counted(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command unpacked a million files: those that are not named are said to be there."""
     monkeypatch.setattr("clew.runtime.checkpoint.MOST_BYTES", 500)
-    study.run(command(study, lambda: [study.file(f"new{number}").touch() for number in range(5)]))
+    study.run(command(study, lambda: [study.file(f"new{number}").write_text("") for number in range(5)]))
     found = study.checkpoints[0]
 
     assert 2 == len(found.after or {})

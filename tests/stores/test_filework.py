@@ -319,7 +319,8 @@ def test_what_a_person_removes_between_any_two_operations_is_not_brought_back(wo
             break
         met += refused
         contents = {place.name: place.read_bytes() for place in work.iterdir()}
-        if contents not in ([{}] if refused else [{}, {"a": b"tool"}]) or refused == done:
+        # What the tool had written by then went with the name.
+        if contents or refused == done:
             wrong.append((at, contents))
 
     assert ([], True) == (wrong, met > 1)

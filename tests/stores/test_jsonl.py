@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clew.core.records import Head
-from clew.disk import append
+from clew.disk import append, presence
 from clew.errors import Corrupt, Held, NotFound, Refused, Storage
 from clew.stores import jsonl
 from clew.stores.base import BlobStore, Command, CommandAnswer, RunStore
@@ -585,13 +585,13 @@ def test_a_journal_that_went_behind_the_look_is_unknown(
 ) -> None:
     """Whoever removed it meant the run; nothing is made in its place."""
     writer.close()
-    path, join = Path(lab.store.locate("r1")), jsonl.presence.join
+    path, join = Path(lab.store.locate("r1")), presence.join
 
     def late(lock: Path, wait_s: float) -> Any:
         path.unlink()
         return join(lock, wait_s)
 
-    monkeypatch.setattr(jsonl.presence, "join", late)
+    monkeypatch.setattr(presence, "join", late)
 
     code = code_of(lambda: lab.store.open("r1"), NotFound)
 

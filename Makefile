@@ -29,8 +29,10 @@ cover: $(READY)
 GROUND := $(addprefix tests/runtime/test_, $(addsuffix .py, \
 	journal reopening recovery unlocking checkpoint restoring mending migrating windows))
 
+STEPPING := collide or differ_by_case or of_many_at_once or closing_writer or many_stores_on_one_run
+
 cover-ground: $(READY)
-	$(BIN)/pytest -n 2 -m "not journeys and not crash" -k "not collide and not differ_by_case and not of_many_at_once" \
+	$(BIN)/pytest -n 2 -m "not journeys and not crash" -k "not ($(STEPPING))" \
 		tests/disk tests/stores $(GROUND) --ignore=tests/disk/test_groups.py --ignore=tests/disk/test_warden.py \
 		--cov --cov-config=tests/crash/ground.toml --cov-report=term-missing:skip-covered
 

@@ -1,6 +1,8 @@
 """The file that grows: what is acknowledged is there, and after the first failure nothing is acknowledged any more."""
 
+import errno
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 
 from clew.disk import append as module
 from clew.disk.append import AppendFile, birth
+from clew.disk.lock import take
 from clew.errors import ClewError, Refused, Storage
 from clew.testing.faults import failing_call
 from tests.disk.living import HOLDER, calls_of, interrupted_at, living, output_of
@@ -362,3 +365,87 @@ def test_a_birth_on_a_full_disk_leaves_nothing(full_disk: Path) -> None:
         birth(full_disk / "journal", b"x" * 100_000)
 
     assert (caught.value.code, os.listdir(full_disk)) == ("disk_full", [])
+
+
+# Refusals of the machine.
+
+
+@pytest.mark.parametrize("call", ["flock", "fstat"])
+def test_a_file_that_cannot_be_locked_or_looked_at_is_not_kept_open(file: AppendFile, path: Path, call: str) -> None:
+    """A lock that nobody can let go of would keep the run for ever."""
+    file.close()
+
+    with failing_call(call, error=OSError(errno.ENOLCK, "not now")):
+        code = code_of(AppendFile.open, path, wait_s=0.0)
+
+    opened(path).close()
+    assert "run_state_failed" == code
+
+
+def test_a_file_that_became_another_one_behind_its_lock_is_not_kept(path: Path) -> None:
+    """Between opening and locking somebody may restore a copy; what was locked is then no run of this name."""
+    path.write_bytes(b"one\n")
+    (path.parent / "copy").write_bytes(b"one\n")
+    lock = take
+
+    def late(fd: int, wait_s: float) -> bool:
+        os.replace(path.parent / "copy", path)
+        return lock(fd, wait_s)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "take", late)
+        code = code_of(AppendFile.open, path, wait_s=0.0)
+
+    opened(path).close()
+    assert "journal_replaced" == code
+
+
+def test_an_end_that_cannot_be_cut_ends_the_writer(file: AppendFile, path: Path) -> None:
+    """What stands at the end is not known then."""
+    with failing_call("ftruncate"):
+        code = code_of(file.truncate, 0)
+
+    assert ("run_state_failed", "fact_ledger_poisoned", b"one\n") == (
+        code,
+        code_of(file.append, b"two\n"),
+        path.read_bytes(),
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such call")
+def test_a_cache_that_cannot_be_dropped_is_not_believed(file: AppendFile) -> None:
+    """Behind a failed sync it shows bytes that are lost."""
+    with failing_call("posix_fadvise"):
+        code = code_of(file.forget_cache)
+
+    assert "run_state_failed" == code
+
+
+def test_a_birth_that_gets_no_name_is_told_in_our_words_and_leaves_nothing(path: Path) -> None:
+    """A run id that was given to nothing must stay free."""
+    with failing_call("link"):
+        code = code_of(birth, path, b"one\n")
+
+    assert ("run_state_failed", []) == (code, os.listdir(path.parent))
+
+
+def test_a_child_closes_every_file_of_its_parent(file: AppendFile) -> None:
+    """What is done in a fork, done here: none of them can be written any more."""
+    module._in_forked_child()
+
+    assert "fact_ledger_poisoned" == code_of(file.append, b"two\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe that does not wait")
+def test_a_write_that_took_only_a_part_is_no_acknowledgement(path: Path) -> None:
+    """A pipe that nobody empties takes a part, as a disk does whose room ends there; it is not asked for the rest."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    file = AppendFile(writing, path, 0)
+
+    with pytest.raises(Storage) as refused:
+        file.append(b"x" * (1 << 20))
+    file.close()
+    os.close(reading)
+
+    assert (True, True) == (0 < refused.value.facts["written"] < refused.value.facts["expected"], file.poisoned)

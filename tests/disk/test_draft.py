@@ -1,12 +1,14 @@
 """A file that is named only when it is whole."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from clew.disk.draft import Draft, part_of, standing
 from clew.errors import Storage
+from clew.testing import failing_call
 
 
 def test_a_draft_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
@@ -67,3 +69,39 @@ def test_a_file_that_changed_stands_otherwise(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abcd")
 
     assert (standing(tmp_path / "a") == before, standing(tmp_path / "none")) == (False, ())
+
+
+@pytest.mark.parametrize("deed", ["write", "ftruncate", "fsync", "replace"])
+def test_what_the_machine_refuses_is_told_by_its_place_and_leaves_nothing(tmp_path: Path, deed: str) -> None:
+    """A checkpoint whose content is not on the disk must not be recorded."""
+
+    def publish(draft: Draft) -> None:
+        draft.write(b"one")
+        draft.cut(1)
+        draft.publish(tmp_path / "name")
+
+    with failing_call(deed), pytest.raises(Storage), Draft(tmp_path) as draft:
+        publish(draft)
+
+    assert [] == os.listdir(tmp_path)
+
+
+def test_an_interrupt_while_it_gets_its_name_leaves_no_second_file(tmp_path: Path) -> None:
+    """Ctrl-C is nobody's error, and is handed on as it came."""
+    with failing_call("replace", error=KeyboardInterrupt()), pytest.raises(KeyboardInterrupt), Draft(tmp_path) as draft:  # type: ignore[arg-type]  # an interrupt on purpose
+        draft.publish(tmp_path / "name")
+
+    assert [] == os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(("call", "ask"), [("open", lambda path: list(part_of(path, 0, 1))), ("lstat", standing)])
+def test_what_cannot_be_looked_at_is_not_called_absent(
+    tmp_path: Path, call: str, ask: Callable[[Path], object]
+) -> None:
+    """Absent content is content that may be dropped."""
+    (tmp_path / "a").write_bytes(b"abc")
+
+    with failing_call(call), pytest.raises(Storage) as refused:
+        ask(tmp_path / "a")
+
+    assert str(tmp_path / "a") == refused.value.facts["path"]

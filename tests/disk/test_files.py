@@ -1,13 +1,17 @@
 """Publishing whole files, folders, and reading without a trace."""
 
+import errno
 import os
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from clew.disk import files
 from clew.errors import ClewError, Refused, Storage
+from clew.testing import failing_call
 from tests.disk.living import calls_of, living
 
 
@@ -323,3 +327,97 @@ def test_a_temp_file_is_known_by_its_name(tmp_path: Path) -> None:
     known = [files.is_temp(name) for name in (temp.name, ".x.tmp", "x.12-3.tmp", ".x.12-3.tmp.txt")]
 
     assert known == [True, False, False, False]
+
+
+# Refusals of the machine.
+
+
+def test_a_temp_file_of_an_earlier_try_is_made_anew(tmp_path: Path) -> None:
+    """A death may have left anything in it."""
+    first, fd = files.exclusive(tmp_path / "x", mark="abc")
+    os.write(fd, b"half")
+    os.close(fd)
+
+    again, fd = files.exclusive(tmp_path / "x", mark="abc")
+
+    assert (first, 0) == (again, os.fstat(fd).st_size)
+    os.close(fd)
+
+
+def test_a_folder_that_cannot_be_opened_is_not_called_synced(tmp_path: Path) -> None:
+    """A name that is not on the disk is gone after a power cut."""
+    with pytest.raises(Storage) as refused:
+        files.sync_folder(tmp_path / "none")
+
+    assert "durability_barrier_failed" == refused.value.code
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows gives names in another way")
+def test_where_there_are_no_links_a_name_is_given_by_a_rename_that_spares(tmp_path: Path) -> None:
+    """FAT and some network disks have no hard links."""
+    told = []
+    for _ in range(2):
+        with failing_call("link", error=OSError(errno.EPERM, "no links")):
+            told.append(files.publish_new(tmp_path / "x", b"one"))
+
+    assert ([True, False], b"one", ["x"]) == (told, (tmp_path / "x").read_bytes(), os.listdir(tmp_path))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows gives names in another way")
+def test_a_system_without_such_a_rename_refuses_and_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename that replaces would take somebody's run id."""
+    monkeypatch.setattr("clew.disk.files.ctypes.CDLL", lambda *_, **__: object())
+
+    with failing_call("link", error=OSError(errno.EPERM, "no links")), pytest.raises(Storage):
+        files.publish_new(tmp_path / "x", b"one")
+
+    assert [] == os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("call", "ask"), [("lstat", files.mode_of), ("lstat", files.size_of), ("mkdir", files.claim_folder)]
+)
+def test_what_cannot_be_looked_at_or_made_is_told_by_its_place(
+    tmp_path: Path, call: str, ask: Callable[[Path], object]
+) -> None:
+    """Denied is neither absent nor taken."""
+    with failing_call(call), pytest.raises(Storage) as refused:
+        ask(tmp_path / "x")
+
+    assert str(tmp_path / "x") == refused.value.facts["path"]
+
+
+def test_what_is_not_there_has_no_mode(tmp_path: Path) -> None:
+    """A folder of claims is made before the first claim is."""
+    (tmp_path / "x").touch(0o640)
+
+    assert [0o640, None] == [files.mode_of(tmp_path / "x"), files.mode_of(tmp_path / "none")]
+
+
+def test_a_file_that_stays_busy_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many tries a person must close the program that keeps it."""
+    waited: list[float] = []
+    monkeypatch.setattr("clew.disk.files.time.sleep", waited.append)
+
+    def busy(temp: Path, path: Path) -> None:
+        error = PermissionError(13, "busy", str(path))
+        error.winerror = 32  # type: ignore[attr-defined,unused-ignore]  # as Windows says it
+        raise error
+
+    with pytest.raises(Storage) as refused:
+        files._patiently(busy, Path("temp"), Path("x"))
+
+    assert ("publish_failed", "x", 8) == (refused.value.code, refused.value.facts["path"], len(waited))
+
+
+def test_a_line_of_a_file_that_became_shorter_is_what_is_left(tmp_path: Path) -> None:
+    """Somebody cuts the journal while it is read; nobody waits for bytes that are gone."""
+    (tmp_path / "x").write_bytes(b"abc")
+    fd = os.open(tmp_path / "x", os.O_RDONLY)
+
+    found = files._read_line(fd, tmp_path / "x", 0, 99)
+
+    os.close(fd)
+    assert b"abc" == found

@@ -8,6 +8,7 @@ import pytest
 
 from clew.disk.append import AppendFile
 from clew.disk.holder import holder_of
+from tests.disk.living import living
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who holds a lock")
 
@@ -46,3 +47,20 @@ def test_only_the_flock_of_the_very_file_counts(place: str, pid: int) -> None:
     from clew.disk.holder import pid_in
 
     assert pid == pid_in(LOCKS, place)
+
+
+def test_a_holder_that_has_ended_meanwhile_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the list of locks and the look at the process it may die; its number may be another's next."""
+    path = tmp_path / "f"
+    path.write_bytes(b"x")
+    with living("print('here', flush=True)") as process:
+        process.says()
+        process.process.wait()
+    found = path.stat()
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    (tmp_path / "locks").write_text(f"1: FLOCK  ADVISORY  WRITE {process.pid} {place} 0 EOF\n")
+    monkeypatch.setattr("clew.disk.holder._LOCKS", tmp_path / "locks")
+
+    told = holder_of(path)
+
+    assert {} == told

@@ -88,3 +88,12 @@ def test_a_mount_has_the_options_of_its_place_and_of_its_file_system(line: str, 
 def test_a_real_path_is_mounted_somehow(tmp_path: Path) -> None:
     """The doctor goes by this."""
     assert {"rw", "ro"} & set(mount_options(tmp_path))
+
+
+def test_without_a_mount_table_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a file system that nobody names, the lock proves nothing."""
+    monkeypatch.setattr("clew.disk.mounts._MOUNTS", tmp_path / "none")
+
+    found = (file_system(tmp_path), mount_options(tmp_path))
+
+    assert (FileSystem("unknown", None), ()) == found

@@ -1,5 +1,6 @@
 """One at a time gives a name in a folder, and nobody is held for longer than that."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from clew.disk.naming import Naming
 from clew.errors import Storage
+from clew.testing import failing_call
 
 linux = pytest.mark.skipif(sys.platform == "win32", reason="names that differ by case are one name there")
 
@@ -95,3 +97,14 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
 def wait_less(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Patience is a number of the module; nothing else is changed."""
     return lambda seconds: monkeypatch.setattr("clew.disk.naming._WAIT_S", seconds)
+
+
+@linux
+def test_a_folder_that_cannot_be_held_is_said(tmp_path: Path) -> None:
+    """Some network file systems have no such lock: two births would not know of each other."""
+    without = failing_call("flock", error=OSError(errno.ENOLCK, "no locks"))
+
+    with without, pytest.raises(Storage) as refused, Naming(tmp_path):
+        pass
+
+    assert str(tmp_path) == refused.value.facts["path"]

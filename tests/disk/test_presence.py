@@ -5,14 +5,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clew.disk import presence
-from clew.testing.faults import Strikes
+from clew.errors import Storage
+from clew.testing.faults import Strikes, failing_call
 
 WORK = """
 import sys
@@ -190,3 +191,24 @@ def test_an_exception_between_any_two_lines_leaves_the_folder_free(path: Path, m
         del guests
 
         assert is_free(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "entering"), [("open", "join"), ("open", "alone"), ("flock", "join"), ("flock", "alone")]
+)
+def test_what_the_machine_refuses_is_told_by_its_place(path: Path, call: str, entering: str) -> None:
+    """Whoever may not hold the home must hear of that, and not work in it unseen."""
+    with failing_call(call), pytest.raises(Storage) as refused, ExitStack() as stack:
+        presence.join(path, 0) if entering == "join" else stack.enter_context(presence.alone(path, b"", 0))
+
+    assert (str(path), True) == (refused.value.facts["path"], is_free(path))
+
+
+def test_a_child_lets_go_of_what_its_parent_holds(path: Path) -> None:
+    """What is done in a fork, done here: the descriptor is closed, and who goes on comes in by another one."""
+    guest = presence.join(path, 0)
+
+    presence._in_forked_child()
+    free, again = is_free(path), presence.join(path, 0)
+
+    assert (guest is not None, free, again is not None) == (True, True, True)

@@ -1,13 +1,20 @@
 """Who is alive, who is gone, and what cannot be told."""
 
+import errno
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clew.disk import process
 from clew.disk.process import Gone, identity, look, owner_state, parse_stat, prove_gone
+from clew.errors import Storage
+from clew.testing import failing_call
 from tests.disk.living import living
 
 WAITER = "import sys; print('here', flush=True); sys.stdin.readline()"
@@ -203,3 +210,64 @@ def test_a_zombie_with_threads_lives() -> None:
     seen = parse_stat("812 (python) Z 1 2 3 0 -1 4 5 6 7 8 9 10 11 12 20 0 3 0 918273 0 0")
 
     assert seen.state == "alive"
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """What this process knows of itself for good is asked anew, and again behind the test."""
+    process._fixed.cache_clear()
+    yield
+    process._fixed.cache_clear()
+
+
+@pytest.fixture
+def without_procfs(forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a jail where nothing is mounted there, or where the processes of others are hidden."""
+    monkeypatch.setattr(process, "_PROC", tmp_path)
+
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has another way to ask")
+
+
+@posix
+@pytest.mark.usefixtures("without_procfs")
+def test_where_nothing_is_shown_nothing_is_said_of_this_process() -> None:
+    """What is not known is empty, and proves nothing later; a made-up value would prove a living owner gone."""
+    found = identity()
+
+    assert ("", 0, "") == (found["bootId"], found["startTick"], found["pidNamespace"])
+
+
+@posix
+@pytest.mark.parametrize("denied", [False, True])
+def test_a_hidden_process_is_not_gone(
+    here: dict[str, Any], denied: bool, without_procfs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A procfs that hides the processes of others is usual on shared machines; their owners live all the same."""
+    owner = {**here, "pid": os.getppid()}
+
+    with failing_call("kill", error=PermissionError()) if denied else nullcontext():
+        state = owner_state(owner, here)
+    with failing_call("kill", error=PermissionError()) if denied else nullcontext():
+        gone = prove_gone(owner, here)
+
+    assert ("elsewhere", Gone("cannot_tell", f"process {owner['pid']} is hidden from this user")) == (state, gone)
+
+
+@posix
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("call", ["open", "stat"])
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO])
+def test_what_cannot_be_read_just_now_is_no_answer(call: str, code: int) -> None:
+    """A leg whose owner nobody could tell could never be taken over by proof."""
+    with failing_call(call, error=OSError(code, "not now")), pytest.raises(Storage):
+        identity()
+
+
+@posix
+def test_a_user_without_a_name_is_told_by_number() -> None:
+    """In a container the user often stands in no list; a run begins there all the same."""
+    with failing_call("getpwuid", error=KeyError("none")):
+        found = identity()
+
+    assert str(os.geteuid()) == found["user"]

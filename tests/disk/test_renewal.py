@@ -135,3 +135,29 @@ def test_what_is_there_is_made_sure_of(path: Path) -> None:
 
     with pytest.raises(Storage, match="cannot open"):
         confirm(path.with_name("none"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows never replaces by a rename")
+def test_a_copy_is_kept_where_no_rename_spares_what_is_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older kernels and some file systems have none; a migration needs its copy there as well."""
+
+    def unknown(temp: Path, path: Path) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))
+
+    monkeypatch.setattr("clew.disk.renewal.rename_new", unknown)
+
+    found = [keep_new(path.parent / "copy", [b"copy"]) for _ in range(2)]
+
+    assert ([True, False], b"copy", ["copy", "f"]) == (
+        found,
+        (path.parent / "copy").read_bytes(),
+        sorted(os.listdir(path.parent)),
+    )
+
+
+def test_a_copy_that_gets_no_name_is_told_and_leaves_nothing(path: Path) -> None:
+    """Without its copy a session is not migrated, so who migrates must hear of it."""
+    with failing_call("close"), pytest.raises(Storage):
+        keep_new(path.parent / "copy", [b"copy"])
+
+    assert ["f"] == os.listdir(path.parent)

@@ -1,7 +1,11 @@
 """What is opened while a standard stream is closed does not get its number."""
 
+import errno
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -77,3 +81,51 @@ def test_a_pipe_carries_what_is_written() -> None:
     assert b"x" == found
     os.close(reading)
     os.close(writing)
+
+
+@contextmanager
+def without_streams() -> Iterator[None]:
+    """Within it this process has neither input nor output, so what is opened gets their numbers."""
+    kept = [os.dup(number) for number in (0, 1)]
+    for number in (0, 1):
+        os.close(number)
+    try:
+        yield
+    finally:
+        for number, fd in enumerate(kept):
+            os.dup2(fd, number)
+            os.close(fd)
+
+
+def test_a_descriptor_with_the_number_of_a_stream_gets_another(tmp_path: Path) -> None:
+    """What is said on that stream later would be written into the file."""
+    with without_streams():
+        low = os.open(tmp_path / "journal", os.O_CREAT | os.O_WRONLY)
+
+        found = clear(low)
+
+    assert (low, found > 2, os.fstat(found).st_ino) == (0, True, (tmp_path / "journal").stat().st_ino)
+    os.close(found)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into procfs")
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_pipe_that_finds_no_number_leaves_nothing_open(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every failed start of a tool would cost two descriptors, until the process has none left."""
+    dup, calls = os.dup, count(1)
+
+    def refused(fd: int) -> int:
+        if next(calls) == call:
+            raise OSError(errno.EMFILE, "too many open files")
+        return dup(fd)
+
+    before = os.listdir("/proc/self/fd")
+
+    with without_streams():
+        monkeypatch.setattr(os, "dup", refused)
+        with pytest.raises(OSError, match="too many open files"):
+            pipe()
+        # The streams' own numbers are free again.
+        low = [os.open(os.devnull, os.O_RDONLY) for _ in range(2)]
+
+    assert ([0, 1], before) == (low, os.listdir("/proc/self/fd"))

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +16,15 @@ import clew
 from clew import toolkit
 from clew.core.checkpoint import ABSENT, PathState
 from clew.errors import Storage
-from clew.runtime.checkpoint import itself, lands
+from clew.runtime.checkpoint import itself, lands, probe_of
 from clew.runtime.gate import Gate
+from clew.runtime.tickets import Ticket
 from clew.stores.base import COVER_LIMITS
 from clew.stores.memory import MemoryBlobStore
+from clew.stores.processes import LocalProcesses
 from clew.stores.workspace import FileWorkspace
 from clew.testing.crash import Crash, CrashPoint
+from tests.histories import Scribe, facts, started
 from tests.runtime.keeper import standing
 from tests.runtime.scene import RUN, WAYS, agent_of, awaited_bodies, lose_the_line
 from tests.runtime.study import Study, putting, writing
@@ -704,3 +708,41 @@ def test_a_tool_sees_how_its_paths_stand_before_it_says_what_it_expects(study: S
     assert [("file", b"old", 3, ["note"], 1), (None, "note", "note")] == seen
     assert isinstance(study.checkpoints[0].before, dict)
     assert all(isinstance(state, PathState) for state in study.checkpoints[0].before.values())
+
+
+def test_a_tool_may_announce_a_state_as_it_stands(study: Study) -> None:
+    """It knows that it leaves this path alone, and need not read a gigabyte to say so."""
+    study.run(putting(study, "plain", writing(study, expects=lambda before, path, text: {path: before[path]})))
+
+    assert [True] == [found.before == found.expects for found in study.checkpoints]
+
+
+def test_where_living_processes_cannot_be_told_nothing_is_looked_at(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One may still write: what is seen now would be said to be how the attempt left its files."""
+    monkeypatch.setattr(LocalProcesses, "living", fail)
+    result = study.run(putting(study, "plain", writing(study, then=lose_the_line, expects=None)))
+
+    assert ("unknown_effect", [*OPENED, "unknown", "error"]) == (result.reason, study.kinds)
+
+
+def test_more_changes_than_a_record_holds_are_counted(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command unpacked a million files: those that are not named are said to be there."""
+    monkeypatch.setattr("clew.runtime.checkpoint.MOST_BYTES", 500)
+    study.run(command(study, lambda: [study.file(f"new{number}").write_text("") for number in range(5)]))
+    found = study.checkpoints[0]
+
+    assert 2 == len(found.after or {})
+    assert ({"why": "over_limit", "count": 3},) == found.not_covered
+
+
+def test_a_call_without_a_checkpoint_has_no_files_to_be_asked() -> None:
+    """What it did is somewhere else."""
+    call, scribe = facts(), Scribe().born()
+    scribe.say(*started(call))
+    gate: Any = SimpleNamespace(journal=SimpleNamespace(state=scribe.state))
+
+    found = probe_of(gate, Ticket(clew.Tool(lambda: None, name="pay"), call, {}, {}))
+
+    assert found is None

@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from clew.core.compose import Close, Move
 from clew.core.events import error, step_output
 from clew.core.outcome import Outcome
 from clew.core.records import Batch, Record
+from clew.core.state import RunState
 from clew.errors import Corrupt, Refused, Stop, Storage
 from clew.runtime.journal import Journal
 from clew.runtime.recovery import Reopened, give_birth
@@ -303,3 +306,65 @@ def test_a_journal_is_not_closed_under_a_write() -> None:
         thread.join(20)
 
     assert ["written", "closed"] == order
+
+
+def test_nothing_to_say_writes_nothing() -> None:
+    """An empty append would cost two syncs, and there is no record to put into it."""
+    point = CrashPoint()
+    journal = born(crashing(MemoryRunStore(), point))
+    before = journal.state.sequence
+
+    journal.append([])
+
+    assert (before, []) == (journal.state.sequence, point.appends)
+
+
+def test_what_was_written_and_cannot_be_taken_in_ends_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is ahead of what this process knows: it must not go on by what it knew before."""
+    journal = born(MemoryRunStore())
+    with monkeypatch.context() as patched:
+        patched.setattr(RunState, "merge", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            journal.append([said("one")])
+
+    with pytest.raises(Storage) as caught:
+        journal.append([said("two")])
+
+    assert "fact_ledger_poisoned" == caught.value.code
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_write_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a forked child the writing thread is not there any more; the journal is closed all the same."""
+    monkeypatch.setattr("clew.runtime.journal.WRITE_S", 0.01)
+    journal, ended = born(MemoryRunStore()), list[str]()
+    journal.beside = lambda: ended.append("session")
+
+    with write_at_work(journal):
+        journal.append([said("one")])
+        journal.close()
+
+    assert (True, ["session"]) == (journal.writer.poisoned, ended)
+
+
+@contextmanager
+def write_at_work(journal: Journal) -> Iterator[None]:
+    """Another thread holds what a write holds."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with journal._writing:
+            entered.set()
+            leave.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    entered.wait(20)
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join(20)

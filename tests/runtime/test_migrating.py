@@ -3,6 +3,7 @@
 import json
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,3 +218,34 @@ def test_a_session_in_memory_migrates_in_the_same_way() -> None:
     done = migrate_session(store, "s1")
 
     assert (True, TALK, shown(TALK)) == (done.migrated, store.kept["s1.jsonl.v3.backup"], shown(store.raw("s1")))
+
+
+@pytest.mark.parametrize(("deed", "published"), [("back_up", False), ("renew", True)])
+def test_bytes_that_change_under_a_migration_are_found(
+    tmp_path: Path, deed: str, published: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that writes without the lock, a device that gives back other bytes: never said to have gone well."""
+    place, real = Place(tmp_path), getattr(FileSessionWriter, deed)
+
+    def meets(writer: FileSessionWriter, *given: Any) -> Any:
+        if deed == "back_up":
+            _spoil(place.public)
+            return real(writer, *given)
+        real(writer, *given)
+        return _spoil(place.public)
+
+    monkeypatch.setattr(FileSessionWriter, deed, meets)
+
+    with pytest.raises(Refused) as refused:
+        place.migrate()
+
+    assert "session_migration_failed" == refused.value.code
+    assert published == (place.all()["s1.jsonl.v3.backup"] == TALK)
+
+
+def _spoil(path: Path) -> None:
+    """Another letter in the last message, the length as before."""
+    with path.open("r+b") as file:
+        at = path.read_bytes().rindex(b"three")
+        file.seek(at)
+        file.write(b"T")

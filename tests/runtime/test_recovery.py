@@ -316,3 +316,30 @@ def test_a_legs_owner_is_told_member_by_member() -> None:
 
     members = "number nonce purpose host machineId bootId pid startTick pidNamespace user version"
     assert members.split() == list(leg)
+
+
+def test_a_run_whose_birth_died_is_known_to_have_ended_here() -> None:
+    """Its first record may stand there all the same; this very process is its owner, and lives."""
+    home, store = mortal_home()
+    agent = payer(Bank().tool(), "1")
+    store.die_at(0, None)
+    dies(home.run_sync, agent, run_id=RUN)
+    store.revive()
+
+    result = home.resume_sync(RUN, agent)
+
+    assert "completed" == result.operation.state
+    assert "ended_here" == resumes_of(home)[0]["lockProof"][1]["proof"]
+
+
+def test_the_limits_that_a_resume_brings_are_in_its_first_record() -> None:
+    """Who looks at the run must see which ones hold."""
+    home, store = mortal_home()
+    agent = payer(Bank().tool(), "1")
+    store.die_at(1)
+    dies(home.run_sync, agent, run_id=RUN)
+    store.revive()
+
+    home.resume_sync(RUN, agent, budget=clew.RunBudget(max_turns=2))
+
+    assert [{"maxTurns": 2}] == [found["limits"] for found in resumes_of(home)]

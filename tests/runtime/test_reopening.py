@@ -10,7 +10,9 @@ import pytest
 
 import clew
 from clew.core.resume import ResumePlan, Step
-from clew.runtime.reopening import blocked_reason
+from clew.runtime.recovery import fail_sayings
+from clew.runtime.reopening import blocked_reason, reopening
+from tests.core.test_delegation import at as child_at
 from tests.disk.living import orphan
 from tests.histories import Scribe
 from tests.runtime.stage import (
@@ -235,3 +237,18 @@ def test_a_missing_tool_is_an_open_effect_to_who_asks() -> None:
     plan = ResumePlan("r", 1, "", (Step("pay-1", "review", "tool_missing"),))
 
     assert "unknown_effect" == blocked_reason(Scribe().born().state, plan)
+
+
+def test_what_a_person_gave_up_ends_the_run_with_the_next_leg() -> None:
+    """They have said that it will never be known; the agent is not called once more."""
+    plan = ResumePlan("r", 1, "", (Step("pay-1", "fail", "effect_given_up"),))
+
+    assert fail_sayings("effect_given_up") == reopening(Scribe().born().state, plan)
+
+
+def test_a_parent_whose_child_is_not_joined_is_in_no_loop() -> None:
+    """The child may go on from leg to leg, which its own journal tells; the parent only waits for it."""
+    plan = ResumePlan("r", 1, "", ())
+    alone, parent = (scribe.opened().opened().state for scribe in (Scribe().born(), child_at("created", "running")))
+
+    assert ("crash_loop", "") == (blocked_reason(alone, plan), blocked_reason(parent, plan))

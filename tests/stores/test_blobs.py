@@ -194,6 +194,7 @@ def test_what_the_pieces_raise_comes_out_and_nothing_is_kept(blobs: FileBlobStor
         MAGIC + b"zlib\n" + zlib.compress(b"x" * 9000),
         MAGIC + b"plain\n" + b"y" * 5000,
         MAGIC + b"something\n",
+        MAGIC + b"plain\n" + b"longer than a piece\n" * 80_000,
         MAGIC,
     ],
 )
@@ -258,3 +259,25 @@ def test_what_another_process_named_is_durable_before_it_is_promised(blobs: File
         blobs.put(b"answer")
 
     assert syncs == [str(tmp_path / "blobs" / DIGEST[:2])]
+
+
+def test_long_content_that_is_there_is_not_kept_a_second_time(blobs: FileBlobStore, tmp_path: Path) -> None:
+    """200 checkpoints of one video must not take the room of 200."""
+    pieces = [b"a line of a log\n" * (1 << 16)] * 5
+    first = blobs.keep(pieces)
+    before = {path: path.stat().st_ino for path in tmp_path.rglob("*") if path.is_file()}
+
+    again = blobs.keep(pieces)
+
+    assert first == again
+    assert before == {path: path.stat().st_ino for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_what_is_remembered_has_a_bound(blobs: FileBlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that lives for months meets millions of contents."""
+    monkeypatch.setattr("clew.stores.blobs._REMEMBERED", 2)
+    digests = [blobs.put(bytes([number])) for number in range(9)]
+
+    found = [blobs.has(digest) for digest in digests]
+
+    assert ([True] * 9, True) == (found, len(blobs._whole) <= 2)

@@ -1,9 +1,13 @@
 """A look over a whole workspace: all of it, or said not to be."""
 
+import errno
 import itertools
 import os
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -12,7 +16,9 @@ from clew.core.checkpoint import PathState
 from clew.core.cover import Cover, NotCovered, touched
 from clew.errors import Storage
 from clew.stores.base import CoverLimits, PutBack
+from clew.stores.base.kept import Kept
 from clew.stores.blobs import FileBlobStore
+from clew.stores.ground import counted
 from clew.stores.memory import MemoryBlobStore
 from clew.stores.workspace import FileWorkspace
 from tests.stores.dying import Counter
@@ -227,3 +233,106 @@ def test_all_that_a_command_did_is_undone_and_what_was_done_since_stays(before: 
         ends = workspace.put_back(plan, blobs, mark=MARK)
 
         assert (read(work), {end.outcome for end in ends} - {"restored"}) == (states({**before, **kept}), set())
+
+
+# What happens while it is looked at.
+
+
+def test_what_is_removed_between_any_two_operations_is_not_there(work: Path) -> None:
+    """A build that runs beside removes files all the time; a look at the others must not fail of it."""
+    tree: Tree = {"a": File(b"a"), "dir": Dir(0o755), "dir/in": File(b"in"), "link": Link("a")}
+    wrong = list[object]()
+    for at in itertools.count(1):
+        build(work, tree)
+
+        def removed() -> None:
+            for place in work.iterdir():
+                shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+
+        counter = Counter(at, removed, looks=True)
+        counter.install()
+        try:
+            found = covered(work)
+        finally:
+            counter.remove()
+        if counter.count < at:
+            break
+        if not found.manifest.items() <= states(tree).items() or found.not_covered:
+            wrong.append((at, found))
+
+    assert ([], True) == (wrong, at > 10)
+
+
+def test_a_file_that_never_stands_still_is_said(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is written all the time is no reason to run no command."""
+    build(work, {"log": File(b"x"), "other": File(b"x")})
+
+    def growing(pieces: Iterable[bytes]) -> Kept:
+        with (work / "log").open("ab") as file:
+            file.write(b"x")
+        return counted(pieces)
+
+    monkeypatch.setattr("clew.stores.covering.counted", growing)
+
+    found = covered(work)
+
+    assert (states({"other": File(b"x")}), (NotCovered("log", "changing"),)) == (found.manifest, found.not_covered)
+
+
+def test_an_error_of_the_store_ends_the_look(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no fault of the file, and must not be told as one: nothing would be kept, and the command would run."""
+    build(work, {"a": File(b"x")})
+
+    def full(pieces: Iterable[bytes]) -> Kept:
+        raise Storage("full", code="disk_full", next="Free space.")
+
+    monkeypatch.setattr("clew.stores.covering.counted", full)
+
+    with pytest.raises(Storage) as caught:
+        covered(work)
+
+    assert "disk_full" == caught.value.code
+
+
+@pytest.mark.parametrize("denied", [1, 2], ids=["the workspace", "a folder in it"])
+def test_names_that_cannot_be_read_are_told(work: Path, denied: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one folder it is said; of the whole workspace nothing can be said, so no command runs."""
+    build(work, {"dir": Dir(0o755), "dir/in": File(b"in"), "other": File(b"x")})
+    real, calls = os.listdir, itertools.count(1)
+
+    def listed(place: int) -> list[str]:
+        if next(calls) == denied:
+            raise PermissionError(errno.EACCES, "denied")
+        return real(place)
+
+    monkeypatch.setattr(os, "listdir", listed)
+
+    if denied == 1:
+        with pytest.raises(Storage):
+            covered(work)
+    else:
+        found = covered(work)
+
+        assert (["other"], (NotCovered("dir", "unreadable"),)) == (list(found.manifest), found.not_covered)
+
+
+@pytest.mark.parametrize("name", ["link", "a"])
+def test_what_became_a_folder_between_two_calls_is_said(work: Path, name: str) -> None:
+    """Nobody has looked into it: what lies there would seem to be made by the command, and would go with it."""
+    build(work, {"a": File(b"a"), "link": Link("a")})
+    look, met = os.stat, list[bool]()
+
+    def meets(place: Any, **how: Any) -> os.stat_result:
+        found = look(place, **how)
+        if place == name and not met:
+            met.append(True)
+            (work / name).unlink()
+            build(work / name, {"in": File(b"in")})
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "stat", meets)
+        found = covered(work)
+
+    assert (NotCovered(name, "changing"),) == found.not_covered
+    assert {"a", "link"} - {name} == set(found.manifest)

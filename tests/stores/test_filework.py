@@ -9,9 +9,10 @@ import pytest
 
 from clew.core.checkpoint import ABSENT, Manifest
 from clew.disk import anchor
-from clew.errors import ClewError, NotFound, Refused
+from clew.errors import ClewError, NotFound, Refused, Storage
 from clew.stores.memory import MemoryBlobStore
 from clew.stores.workspace import FileWorkspace
+from clew.testing import failing_call
 from tests.stores.dying import Counter, without_exchange
 from tests.stores.plots import MARK, Dir, File, Link, Thing, Tree, build, keep_all, plan_of, read, states
 
@@ -295,3 +296,62 @@ def test_what_stands_as_it_was_kept_is_replaced(work: Path, exchange: bool, monk
     workspace.write("a", b"new", kept=workspace.stand(["a"]))
 
     assert states({"a": File(b"new", 0o600)}) == read(work)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_a_person_removes_between_any_two_operations_is_not_brought_back(work: Path, tool: str) -> None:
+    """A refusal leaves nothing there, and none of our own names beside it."""
+    wrong, met = list[object](), 0
+    for at in itertools.count(1):
+        build(work, {"a": File(b"old", 0o644)})
+        kept = FileWorkspace(work).stand(["a"])
+        counter = Counter(at, lambda: (work / "a").unlink(missing_ok=True), looks=True)
+        refused, done = False, False
+        counter.install()
+        try:
+            TOOLS[tool](FileWorkspace(work), "a", kept)
+            done = True
+        except ClewError:
+            refused = True
+        finally:
+            counter.remove()
+        if counter.count < at:
+            break
+        met += refused
+        contents = {place.name: place.read_bytes() for place in work.iterdir()}
+        # What the tool had written by then went with the name.
+        if contents or refused == done:
+            wrong.append((at, contents))
+
+    assert ([], True) == (wrong, met > 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "tool"), [("fsync", "write"), ("fsync", "delete"), ("stat", "write"), ("stat", "delete")]
+)
+def test_what_the_machine_refuses_is_told_and_leaves_nothing_beside(work: Path, call: str, tool: str) -> None:
+    """A write that may not be on the disk is no write; the tool's answer must not say that it was done."""
+    build(work, {"a": File(b"old", 0o644)})
+
+    with failing_call(call), pytest.raises(Storage) as refused:
+        TOOLS[tool](FileWorkspace(work), "a", None)  # type: ignore[arg-type]  # nothing was kept
+
+    assert {"durability_barrier_failed": "fsync", "run_state_failed": "stat"}[refused.value.code] == call
+    assert {"a"} >= set(os.listdir(work))
+
+
+def test_a_change_of_owner_that_clears_the_mode_does_not_keep_it_cleared(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel takes rights away when a file changes hands; the user's file had them."""
+    build(work, {"a": File(b"old", 0o750)})
+
+    def given(fd: int, owner: int, group: int) -> bool:
+        os.fchmod(fd, 0o600)
+        return True
+
+    monkeypatch.setattr(anchor, "give_to", given)
+
+    FileWorkspace(work).write("a", b"new")
+
+    assert states({"a": File(b"new", 0o750)}) == read(work)

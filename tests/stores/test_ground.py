@@ -1,5 +1,6 @@
 """How a path of a workspace stands, read through descriptors while others write."""
 
+import errno
 import itertools
 import os
 from pathlib import Path
@@ -7,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from clew.core.checkpoint import ABSENT, PathState
+from clew.core.cover import NotCovered
+from clew.disk import anchor
 from clew.errors import Refused, Storage
 from clew.stores import ground as ground_room
 from clew.stores.blobs import FileBlobStore
 from clew.stores.ground import Ground, counted
 from clew.stores.workspace import FileWorkspace
+from clew.testing import failing_call
 from tests.stores.dying import Counter
 from tests.stores.plots import Dir, File, Link, Tree, build, state_of, states
 
@@ -193,3 +197,79 @@ def test_a_home_in_a_folder_is_kept_out(work: Path) -> None:
     found, missing = FileWorkspace(work, home=work / "d" / "home").inside(["d"])
 
     assert ([], [("d/home", "kept_out")]) == (found, [(each.path, each.why) for each in missing])
+
+
+# What the machine says between two looks.
+
+
+@pytest.mark.parametrize(("call", "path"), [("readlink", "link"), ("open", "dir/a")])
+def test_what_became_something_else_between_two_calls_is_looked_at_again(work: Path, call: str, path: str) -> None:
+    """A link that is a file by now, a file that is gone: neither is an error of the machine."""
+    tree: Tree = {"link": Link("a"), "dir": Dir(0o755), "dir/a": File(b"a")}
+    build(work, tree)
+    real, struck = getattr(os, call), list[str]()
+
+    def meets(name: str, *how: object, **where: object) -> object:
+        if name == path.rpartition("/")[2] and not struck:
+            struck.append(name)
+            raise OSError(errno.EINVAL, "no link") if call == "readlink" else FileNotFoundError(name)
+        return real(name, *how, **where)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, call, meets)
+        found = Ground(work, None).state(path, counted)
+
+    assert (state_of(tree[path]), 1) == (found, len(struck))
+
+
+def test_a_file_that_became_a_folder_between_two_calls_is_looked_at_again(work: Path) -> None:
+    """What is open is then no file, and has no bytes to be kept."""
+    build(work, {"a": File(b"a")})
+    real = os.open
+
+    def meets(name: str, *how: object, **where: object) -> int:
+        if name == "a":
+            (work / "a").unlink()
+            (work / "a").mkdir(0o755)
+        return real(name, *how, **where)  # type: ignore[arg-type]  # as it came
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "open", meets)
+        found = Ground(work, None).state("a", counted)
+
+    assert state_of(Dir(0o755)) == found
+
+
+def test_a_file_that_gives_less_than_it_says_is_refused(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some files of a system say 4096 bytes and hold three; a checkpoint of them would be of another size."""
+    build(work, {"a": File(b"abc")})
+    monkeypatch.setattr(anchor, "pread", lambda fd, size, start: b"")
+
+    with pytest.raises(Storage) as refused:
+        Ground(work, None).state("a", counted)
+
+    assert "file_changing" == refused.value.code
+
+
+@pytest.mark.parametrize("call", ["stat", "listdir"])
+def test_what_cannot_be_looked_at_is_told_by_its_path(work: Path, call: str) -> None:
+    """Not being able to look is not having found nothing."""
+    build(work, {"dir": Dir(0o755), "dir/a": File(b"")})
+    ground = Ground(work, None)
+
+    with failing_call(call), pytest.raises(Storage) as refused:
+        ground.state("dir/a", counted) if call == "stat" else list(ground.inside("dir", {}))
+
+    assert str(work / ("dir/a" if call == "stat" else "dir")) == refused.value.facts["path"]
+
+
+def test_a_name_that_went_while_a_folder_was_listed_is_not_in_it(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs make and remove temp files all the time."""
+    build(work, {"dir": Dir(0o755), "dir/a": File(b"")})
+    real = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda place: [*real(place), "gone"])
+    missing: dict[str, NotCovered] = {}
+
+    found = list(Ground(work, None).inside("dir", missing))
+
+    assert (["dir/a"], {}) == (found, missing)

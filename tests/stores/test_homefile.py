@@ -333,3 +333,14 @@ def test_the_file_is_its_owners_alone(copy: Path) -> None:
     HomeFile(copy).unlock("ann", "the old disk is dead", AT)
 
     assert 0o600 == (copy / "home.json").stat().st_mode & 0o777
+
+
+def test_a_run_begins_in_a_home_that_is_a_link(tmp_path: Path) -> None:
+    """People put the home on a disk with more room; the link stays what it is."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / ".clew").symlink_to(tmp_path / "disk")
+    store = FileRunStore(tmp_path / ".clew")
+
+    store.create("r1", Hand("r1").start(store)).close()
+
+    assert (True, True) == ((tmp_path / ".clew").is_symlink(), (tmp_path / "disk" / "runs" / "r1.jsonl").exists())

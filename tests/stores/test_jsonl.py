@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clew.core.records import Head
-from clew.disk import append
+from clew.disk import append, presence
 from clew.errors import Corrupt, Held, NotFound, Refused, Storage
 from clew.stores import jsonl
 from clew.stores.base import BlobStore, Command, CommandAnswer, RunStore
@@ -558,3 +558,50 @@ def test_a_refused_spelling_leaves_nothing_behind(tmp_path: Path) -> None:
         store.create("A1", Hand("A1").start(store))
 
     assert ["a1", "a1.jsonl"] == sorted(path.name for path in (tmp_path / ".clew" / "runs").iterdir())
+
+
+# --------------------------------------------------------------------------- between a look and what rests on it
+
+
+def test_a_journal_that_came_behind_the_look_is_not_replaced(
+    lab: FileLab, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process began the same run between our look and our birth."""
+    batch, born = hand.start(lab.store), append.birth
+
+    def late(path: Path, data: bytes, naming: Any) -> Any:
+        path.write_bytes(b"theirs")
+        return born(path, data, naming)
+
+    monkeypatch.setattr(jsonl, "birth", late)
+
+    code = code_of(lambda: lab.store.create("r1", batch), Refused)
+
+    assert ("run_id_conflict", b"theirs") == (code, Path(lab.store.locate("r1")).read_bytes())
+
+
+def test_a_journal_that_went_behind_the_look_is_unknown(
+    lab: FileLab, writer: FileRunWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever removed it meant the run; nothing is made in its place."""
+    writer.close()
+    path, join = Path(lab.store.locate("r1")), presence.join
+
+    def late(lock: Path, wait_s: float) -> Any:
+        path.unlink()
+        return join(lock, wait_s)
+
+    monkeypatch.setattr(presence, "join", late)
+
+    code = code_of(lambda: lab.store.open("r1"), NotFound)
+
+    assert ("unknown_run", False) == (code, path.exists())
+
+
+def test_files_in_an_inbox_that_hold_no_command_are_named(lab: FileLab, writer: FileRunWriter) -> None:
+    """A person must look at them; a command that was spoiled would otherwise be waited for without end."""
+    spoiled = lab.root / "runs" / "r1" / "inbox" / "c1.json"
+    spoiled.parent.mkdir(parents=True)
+    spoiled.write_bytes(b"{")
+
+    assert [str(spoiled)] == list(lab.store.unreadable_commands("r1"))

@@ -362,3 +362,12 @@ def test_a_lookup_without_a_tool_lists_one_folder_of_256(file_index: FileKeyInde
     counted = count_calls(lambda: file_index.of_key(DIGEST))
 
     assert (1, 1) == (counted["listdir"], counted["open"])
+
+
+def test_what_others_put_beside_the_claims_is_no_claim(file_index: FileKeyIndex, root: Path) -> None:
+    """A note of a person, and the mark of the index itself; what is listed is what may stop an effect."""
+    file_index.complete("m1", "-")
+    file_index.take(1, claim())
+    (root / "keys" / DIGEST[:2] / "notes.json").write_text("{}")
+
+    assert [claim()] == list(file_index.claims())

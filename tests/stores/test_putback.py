@@ -200,3 +200,20 @@ def test_what_goes_is_first_and_what_comes_last() -> None:
     order = [step.path for step in ordered(plan)]
 
     assert order == ["shut", "old/in", "old", "new", "new/in", "open", "new"]
+
+
+def test_a_path_that_the_machine_cannot_follow_has_failed_and_the_others_stand(tmp_path: Path) -> None:
+    """One path that nothing can be done about must not keep the other files from coming back."""
+    build(tmp_path / "work", {"a": File(b"left")})
+    blobs = MemoryBlobStore()
+    keep_all(blobs, {"a": File(b"before")})
+    long = "x" * 300 + "/in"
+    plan = [
+        PutBack(long, state_of(File(b"")), ABSENT),
+        PutBack("a", state_of(File(b"left")), state_of(File(b"before"))),
+    ]
+
+    ends = FileWorkspace(tmp_path / "work").put_back(plan, blobs, mark=MARK)
+
+    assert ["failed", "restored"] == [end.outcome for end in ends]
+    assert states({"a": File(b"before")}) == read(tmp_path / "work")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from clew.core.records import Head
-from clew.errors import Corrupt
-from clew.stores.scan import JournalReading, OwnerState, record_of_line
+from clew.errors import Corrupt, Storage
+from clew.stores.scan import JournalReading, OwnerState, place_of_repeated, record_of_line
 from tests.core.journals import RUN, Written, sample
 from tests.stores.lab import Hand, MemoryLab
 
@@ -211,3 +211,28 @@ def test_a_leg_that_ended_is_no_claim(name: str) -> None:
     ended = head % (2, "event", f'{{"event":{{"type":"{name}","leg":1}}}}')
 
     assert ({"number": 1}, None) == (read(Shown(start.encode())).leg, read(Shown((start + ended).encode())).leg)
+
+
+@pytest.mark.parametrize("piece", [1 << 20, 100])
+def test_an_append_that_is_there_already_is_found_in_any_pieces(piece: int) -> None:
+    """Its caller was interrupted behind the sync, and says the same once more."""
+    hand = Hand()
+    first, second = hand.start(MemoryLab().store), hand.batch({"event": 1}, {"event": 2})
+    source = Shown(first.data + second.data, piece=piece)
+
+    at = place_of_repeated(second, source, second.last + 1)
+
+    assert len(first.data) == at
+
+
+def test_an_append_that_stands_there_in_part_is_not_taken_for_done() -> None:
+    """The rest of it was cut by somebody else, and must not be acknowledged."""
+    hand = Hand()
+    first, second = hand.start(MemoryLab().store), hand.batch({"event": 1}, {"event": 2})
+    whole = first.data + second.data
+    cut = whole[: whole.rindex(b"\n", 0, -1) + 1]
+
+    with pytest.raises(Storage) as caught:
+        place_of_repeated(second, Shown(cut), second.last + 1)
+
+    assert "run_state_conflict" == caught.value.code

@@ -86,3 +86,15 @@ def test_what_expands_without_end_is_never_in_memory_at_once() -> None:
     tracemalloc.stop()
 
     assert (longest, peak < 8 * PIECE) == (PIECE, True)
+
+
+@pytest.mark.parametrize("near", [PIECE, 2 * PIECE])
+def test_the_end_comes_out_wherever_a_piece_ends(near: int) -> None:
+    """All bytes may be in and not all be out: nothing must be lost at the edge of a piece."""
+    lost = [
+        size
+        for size in range(near - 40, near + 300)
+        if size != sum(len(piece) for piece in expanded([zlib.compress(bytes(size), 9)]))
+    ]
+
+    assert [] == lost

@@ -341,3 +341,169 @@ def test_a_pipe_in_the_place_is_left_alone_and_makes_nobody_wait(tmp_path: Path)
     end = FileWorkspace(tmp_path / "work").put_back([PutBack("a", ABSENT, state_of(File(b"x")))], blobs, mark=MARK)[0]
 
     assert (end.outcome, end.code) == ("conflict", "not_a_file")
+
+
+# Strangers who come twice, and what a death left with them.
+
+
+def coming(
+    monkeypatch: pytest.MonkeyPatch, deed: str, before: Callable[[], object], after: Callable[[], object]
+) -> None:
+    """Somebody comes right before and right behind the first deed of this name in a folder."""
+    real, met = getattr(anchor.Folder, deed), list[bool]()
+
+    def done(*given: object) -> object:
+        if met:
+            return real(*given)
+        met.append(True)
+        before()
+        found = real(*given)
+        after()
+        return found
+
+    monkeypatch.setattr(anchor.Folder, deed, done)
+
+
+def one(work: Path, left: Thing | None, before: Thing | None) -> PutBackEnd:
+    """Put `a` back alone."""
+    blobs = MemoryBlobStore()
+    keep_all(blobs, *({"a": thing} for thing in (left, before) if thing is not None))
+    return FileWorkspace(work).put_back([PutBack("a", state_of(left), state_of(before))], blobs, mark=MARK)[0]
+
+
+def contents(work: Path) -> set[bytes]:
+    return {place.read_bytes() for place in work.rglob("*") if place.is_file()}
+
+
+LEFT, BEFORE, AGAIN = File(b"left"), File(b"before"), b"and once more"
+
+
+@pytest.mark.parametrize(("wanted", "exchange"), [(None, True), (BEFORE, False)], ids=["taken away", "swapped apart"])
+def test_who_saves_twice_around_a_taking_away_loses_neither(
+    tmp_path: Path, wanted: Thing | None, exchange: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was taken out is theirs, and so is what has the name by now."""
+    work = tmp_path / "work"
+    build(work, {"a": LEFT})
+    aside = beside("a", f"{MARK}:a:aside")
+    if not exchange:
+        monkeypatch.setattr(anchor, "_rename", without_exchange)
+        # What is made gets its name beside the path first; the taking away is what comes next.
+        coming(monkeypatch, "exchange", lambda: (work / "a").write_bytes(MINE), lambda: None)
+        real = anchor.Folder.rename_new
+
+        def renamed(folder: anchor.Folder, name: str, to: str, there: anchor.Folder | None = None) -> None:
+            real(folder, name, to, there)
+            if to == aside:
+                (work / "a").write_bytes(AGAIN)
+
+        monkeypatch.setattr(anchor.Folder, "rename_new", renamed)
+    else:
+        coming(
+            monkeypatch, "rename_new", lambda: (work / "a").write_bytes(MINE), lambda: (work / "a").write_bytes(AGAIN)
+        )
+
+    end = one(work, LEFT, wanted)
+
+    assert ("conflict", True) == (end.outcome, aside in end.why)
+    assert (AGAIN, MINE) == ((work / "a").read_bytes(), (work / aside).read_bytes())
+
+
+def test_what_is_removed_at_the_last_moment_is_a_conflict_and_stays_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who removed it has decided; nothing of ours is left beside it."""
+    work = tmp_path / "work"
+    build(work, {"a": LEFT})
+    coming(monkeypatch, "exchange", (work / "a").unlink, lambda: None)
+
+    end = one(work, LEFT, BEFORE)
+
+    assert ("conflict", "somebody removed it meanwhile", []) == (end.outcome, end.why, os.listdir(work))
+
+
+def test_what_was_saved_gets_its_name_back_though_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody saves, we exchange, somebody removes what we made: the saved bytes still belong there."""
+    work = tmp_path / "work"
+    build(work, {"a": LEFT})
+    coming(monkeypatch, "exchange", lambda: (work / "a").write_bytes(MINE), (work / "a").unlink)
+
+    end = one(work, LEFT, BEFORE)
+
+    assert ("conflict", states({"a": File(MINE)})) == (end.outcome, read(work))
+
+
+def test_who_saves_twice_around_an_exchange_loses_neither(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has the name by now stays there; what was taken out is kept beside it, and that is said."""
+    work = tmp_path / "work"
+    build(work, {"a": LEFT})
+    temp = beside("a", f"{MARK}:a")
+    coming(monkeypatch, "exchange", lambda: (work / "a").write_bytes(MINE), lambda: (work / "a").write_bytes(AGAIN))
+
+    end = one(work, LEFT, BEFORE)
+
+    assert ("conflict", True) == (end.outcome, temp in end.why)
+    assert (AGAIN, MINE) == ((work / "a").read_bytes(), (work / temp).read_bytes())
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_folder_that_is_filled_at_the_last_moment_stays_with_what_is_in_it(
+    tmp_path: Path, exchange: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was empty when we looked; a folder is never removed with somebody's work in it."""
+    work = tmp_path / "work"
+    build(work, {"a": Dir(0o755)})
+    if not exchange:
+        monkeypatch.setattr(anchor, "_rename", without_exchange)
+    coming(monkeypatch, "exchange", lambda: (work / "a/in").write_bytes(MINE), lambda: None)
+
+    end = one(work, Dir(0o755), BEFORE)
+
+    assert ("conflict", {"a", "a/in"}) == (end.outcome, set(read(work)))
+    assert {MINE} == contents(work)
+
+
+def test_a_folder_with_something_in_it_is_no_file_to_be(tmp_path: Path) -> None:
+    """The tool left an empty folder; what is in it now is a person's."""
+    work = tmp_path / "work"
+    build(work, {"a": Dir(0o755), "a/in": File(MINE)})
+
+    end = one(work, Dir(0o755), BEFORE)
+
+    assert ("conflict", "the folder is not empty", {"a", "a/in"}) == (end.outcome, end.why, set(read(work)))
+
+
+@pytest.mark.parametrize(("out", "is_ours"), [(b"left", True), (MINE, False)])
+def test_what_a_death_left_aside_goes_only_if_it_is_the_tools(tmp_path: Path, out: bytes, is_ours: bool) -> None:
+    """Killed behind the taking away, and by the next try a person has made the file anew: theirs stays, and is said."""
+    work, aside = tmp_path / "work", beside("a", f"{MARK}:a:aside")
+    build(work, {"a": File(AGAIN), aside: File(out)})
+
+    end = one(work, LEFT, None)
+
+    assert ("conflict", not is_ours) == (end.outcome, aside in end.why)
+    assert ({AGAIN} if is_ours else {AGAIN, MINE}) == contents(work)
+
+
+def test_what_a_death_left_of_two_strangers_is_told_and_touched_by_nobody(tmp_path: Path) -> None:
+    """Which of both belongs there, only a person can say."""
+    work, temp = tmp_path / "work", beside("a", f"{MARK}:a")
+    build(work, {"a": File(AGAIN), temp: File(MINE)})
+
+    end = one(work, LEFT, BEFORE)
+
+    assert ("conflict", True) == (end.outcome, temp in end.why)
+    assert states({"a": File(AGAIN), temp: File(MINE)}) == read(work)
+
+
+def test_a_folder_that_was_filled_after_a_death_is_not_taken_for_ours(tmp_path: Path) -> None:
+    """We made it, a person has put work into it since, and what they had there before is beside it: both stay."""
+    work, temp = tmp_path / "work", beside("a", f"{MARK}:a")
+    build(work, {"a": Dir(0o755), "a/in": File(MINE), temp: File(AGAIN)})
+
+    end = one(work, LEFT, Dir(0o755))
+
+    assert ("conflict", True) == (end.outcome, temp in end.why)
+    assert {MINE, AGAIN} == contents(work)

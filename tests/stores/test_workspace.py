@@ -294,3 +294,10 @@ def test_a_search_that_failed_found_nothing_out(town: Path, monkeypatch: pytest.
     with pytest.raises(Storage) as caught:
         workspace_in(town).search("x", ["file.txt"], limit=1)
     assert "search_failed" == caught.value.code
+
+
+def test_a_workspace_says_which_folder_it_is(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that changes its own folder later still means the same place."""
+    monkeypatch.chdir(town)
+
+    assert str(town / "work") == FileWorkspace(Path("work")).root

@@ -22,7 +22,14 @@ def holder_of(path: Path) -> dict[str, Any]:
     return {"pid": pid, "host": process.identity()["host"], "startTick": seen.start_tick, "state": seen.state}
 
 
-if sys.platform == "linux":
+if sys.platform == "win32":
+
+    def _pid_of(path: Path) -> int:
+        """Windows does not say it."""
+        del path
+        return 0
+
+else:
     _LOCKS = Path("/proc/locks")
 
     def _pid_of(path: Path) -> int:
@@ -43,11 +50,4 @@ if sys.platform == "linux":
             fields = line.split()
             if len(fields) > 5 and fields[1] == "FLOCK" and fields[5] == place and fields[4].isdigit():
                 return int(fields[4])
-        return 0
-
-else:
-
-    def _pid_of(path: Path) -> int:
-        """Windows does not say it."""
-        del path
         return 0

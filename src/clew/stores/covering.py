@@ -16,7 +16,7 @@ from clew.disk.failures import failure
 from clew.errors import Refused, Storage
 from clew.stores.base.kept import BlobStore, Kept
 from clew.stores.base.workspace import CoverLimits
-from clew.stores.ground import KEPT_OUT, Ground, Take, counted, look_closely, state_of
+from clew.stores.ground import KEPT_OUT, Ground, Take, counted, look_closely
 from clew.stores.seen import Seen
 
 IGNORE_FILES: Final = (".gitignore", ".clewignore")
@@ -125,7 +125,7 @@ class _Look:
             inner = folder.enter(name)
             self.manifest[path] = PathState("folder", mode=stat.S_IMODE(found.st_mode))
             return inner
-        self.manifest[path] = state_of(folder, name, self._take, path)
+        self._look_at(folder, name, path)
         return None
 
     def _is_left_out(self, path: str, name: str, rules: tuple[Rules, ...], is_folder: bool) -> bool:
@@ -149,8 +149,15 @@ class _Look:
         digest = self._seen.digest(path, found)
         if digest is not None and (self._kept is None or digest in self._kept):
             self.manifest[path] = PathState("file", digest, size, stat.S_IMODE(found.st_mode))
-            return None
+        else:
+            self._look_at(folder, name, path)
+        return None
+
+    def _look_at(self, folder: Folder, name: str, path: str) -> None:
+        """A file or a link, unless it is gone or a folder by now: nobody has walked through that."""
         state, read = look_closely(folder, name, self._take, path)
+        if state.kind == "folder":
+            return self._leave_out(path, "changing")
         if read is not None:
             self.manifest[path] = state
             self._seen.saw(path, read, state.sha256)

@@ -55,15 +55,9 @@ def expanded(pieces: Iterable[bytes]) -> Iterator[bytes]:
                     raise ValueError("it goes on behind its end")
                 yield press.decompress(rest, PIECE)
                 rest = press.unconsumed_tail or press.unused_data
-        if not press.eof:
-            yield from _drained(press)
     except zlib.error as fault:
         raise ValueError(f"it cannot be expanded: {fault}") from None
-
-
-def _drained(press: "zlib._Decompress") -> Iterator[bytes]:
-    while piece := press.decompress(press.unconsumed_tail, PIECE):
-        yield piece
+    # Its last bytes are a sum over all of it, which is not taken in before all of it has come out.
     if not press.eof:
         raise ValueError("its end is missing")
 

@@ -3,10 +3,13 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from clew.errors import NotFound, Refused, Storage
+from clew.disk.append import AppendFile, birth
+from clew.errors import ClewError, NotFound, Refused, Storage
+from clew.stores.sessions import files as room
 from clew.stores.sessions.files import FileSessionStore
 from clew.testing.sessionlab import SESSION, header, line, read_all
 
@@ -139,3 +142,56 @@ def test_a_session_that_went_away_is_unknown(store: FileSessionStore) -> None:
     for deed in (lambda: store.open(SESSION), lambda: read_all(store), lambda: store.size_bytes(SESSION)):
         with pytest.raises(NotFound, match="there is no session 's1'"):
             deed()
+
+
+# Between a look and what rests on it.
+
+
+def test_a_session_that_came_behind_the_look_is_not_replaced(
+    store: FileSessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process began the same conversation between our look and our birth."""
+
+    def late(path: Path, data: bytes, naming: Any) -> AppendFile:
+        with naming:
+            path.write_bytes(b"theirs")
+        return birth(path, data)
+
+    monkeypatch.setattr(room, "birth", late)
+
+    with pytest.raises(Refused) as refused:
+        store.create(SESSION, header())
+
+    assert ("session_id_conflict", b"theirs") == (refused.value.code, read_all(store))
+
+
+@pytest.mark.parametrize("change", ["removed", "denied", "always another"])
+def test_what_happens_behind_the_look_is_told_of_the_session(
+    store: FileSessionStore, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removed is unknown, denied is denied; and one that is another file each time is not tried for ever."""
+    store.create(SESSION, header()).close()
+    path, opened, tries = Path(store.locate(SESSION)), AppendFile.open, list[Path]()
+
+    def late(path: Path, *, wait_s: float) -> AppendFile | None:
+        tries.append(path)
+        if change == "removed":
+            path.unlink()
+        elif change == "denied":
+            raise Storage("denied", code="storage_denied", next="Ask.")
+        else:
+            raise Storage("it is another file than the one that is open", code="journal_replaced", next="Look.")
+        return opened(path, wait_s=wait_s)
+
+    monkeypatch.setattr(AppendFile, "open", late)
+
+    with pytest.raises(ClewError) as refused:
+        store.open(SESSION)
+
+    wanted = {
+        "removed": ("unknown_session", 1),
+        "denied": ("storage_denied", 1),
+        "always another": ("session_replaced", 6),
+    }
+    assert wanted[change] == (refused.value.code, len(tries))
+    assert (change == "removed") != path.exists()

@@ -70,14 +70,16 @@ class FileSessionStore:
 
         Raises:
             UsageError: `invalid_session_id`. NotFound: `unknown_session`. Held: `session_open_locked`.
-            Refused: `home_copied`, `home_layout_unknown`, `home_link_refused`. Corrupt: `home_file_corrupt`. Storage.
+            Refused: `home_copied`, `home_layout_unknown`, `home_link_refused`. Corrupt: `home_file_corrupt`.
+            Storage: `session_replaced` when it is another file at each try; or the machine refused.
         """
         path = self._path(session_id)
         if files.size_of(path) is None:
             raise unknown_session(session_id, str(path.parent))
         self._home.require_own()
         try:
-            file = _locked(path, wait_s)
+            with _told_of(session_id):
+                file = _locked(path, wait_s)
         except FileNotFoundError:
             raise unknown_session(session_id, str(path.parent)) from None
         if file is None:
@@ -191,7 +193,7 @@ class FileSessionWriter:
             Storage: as `append`; `publish_failed`. The old bytes are there then, or all of the new.
         """
         self._require_sound()
-        with self._renaming_errors():
+        with _told_of(self.session_id):
             # It is the file that is poisoned where this fails: until then the pieces may come from it.
             self._file = renew(self._file, pieces)
 
@@ -208,19 +210,20 @@ class FileSessionWriter:
         """Whatever is raised inside, an interrupt included, poisons this writer."""
         self._require_sound()
         self._interrupted = True
-        with self._renaming_errors():
+        with _told_of(self.session_id):
             yield
         self._interrupted = False
 
-    @contextmanager
-    def _renaming_errors(self) -> Iterator[None]:
-        """What the disk says of a journal is said of a session."""
-        try:
-            yield
-        except Storage as error:
-            if error.code != "journal_replaced":
-                raise
-            raise replaced(self.session_id, error.message) from error
+
+@contextmanager
+def _told_of(session_id: str) -> Iterator[None]:
+    """What the disk says of a journal is said of a session."""
+    try:
+        yield
+    except Storage as error:
+        if error.code != "journal_replaced":
+            raise
+        raise replaced(session_id, error.message) from error
 
 
 def _locked(path: Path, wait_s: float) -> AppendFile | None:

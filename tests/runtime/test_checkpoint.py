@@ -367,6 +367,24 @@ def test_what_a_tool_cannot_say_is_told_before_its_body_runs(
     assert words in message or "no file can have this path" in message
 
 
+def test_what_a_tool_could_not_say_for_want_of_memory_is_asked_again(study: Study) -> None:
+    """It is no word of the tool: as an answer it would stand for ever, and with a few bytes more all was well."""
+    short = [MemoryError()]
+
+    def paths(path: str, text: str) -> list[str]:
+        if short:
+            raise short[0]
+        return [path]
+
+    put = writing(study, paths=paths)
+    paused = study.run(putting(study, "plain", put))
+    short.clear()
+    resumed = study.resume(putting(study, "plain", put))
+
+    assert ("paused", "checkpoint_failed") == (paused.operation.state, paused.reason)
+    assert ("completed", "new", ["new"]) == (resumed.operation.state, study.text(), study.starts)
+
+
 def test_a_path_with_a_secret_in_it_is_no_path_for_a_record(study: Study) -> None:
     """Promise: what the agent said is secret stands in no journal."""
     put = writing(study)

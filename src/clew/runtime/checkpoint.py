@@ -186,10 +186,10 @@ def stand_now(workspace: Workspace, before: Manifest, *, keep: BlobStore | None 
 
 
 def _own_code(ticket: Ticket, what: str, ask: Any) -> Any:
-    """What the tool's own function says; whatever it raises, its body has not run."""
+    """What the tool's own function says; whatever it raises, its body has not run. No memory is no word of the tool."""
     try:
         return ask()
-    except (ClewError, NothingHappened):
+    except (ClewError, NothingHappened, MemoryError):
         raise
     except Exception as fault:
         raise NothingHappened(f"{what} of {ticket.tool.name!r} raised {type(fault).__name__}: {fault}") from fault

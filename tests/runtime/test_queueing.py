@@ -11,9 +11,9 @@ import pytest
 import clew
 from clew.runtime.clock import SystemClock
 from clew.runtime.door import Door
-from clew.runtime.lanes import Lanes
+from clew.runtime.lanes import Lane, Lanes
 from tests.runtime.scene import RUN, WAYS
-from tests.runtime.study import Study
+from tests.runtime.study import Study, putting
 
 PATIENCE_S = 20.0
 """How long a body waits for what will come; that it comes is what the test says."""
@@ -131,6 +131,28 @@ def test_a_call_that_declares_no_paths_waits_as_well(study: Study, queue: Queue,
     study.run(queue.agent(way, put(study, queue.hold), silent))
 
     assert ([("old", "one")], ["one", "two"]) == (texts(study), study.starts)
+
+
+@ways
+def test_a_call_whose_paths_cannot_be_told_yet_is_alone(
+    study: Study, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """They may be told a moment later, when they are kept: in the middle of what another call says of itself."""
+    fails, alone, enter = [MemoryError(), MemoryError()], list[bool](), Lanes.enter
+
+    def watched(lanes: Lanes, lane: Lane) -> None:
+        alone.append(lane.everywhere)
+        enter(lanes, lane)
+
+    def paths(path: str, text: str) -> list[str]:
+        if fails:
+            raise fails.pop()
+        return [path]
+
+    monkeypatch.setattr(Lanes, "enter", watched)
+    result = study.run(putting(study, way, put(study, paths=paths)))
+
+    assert ("completed", [True]) == (result.operation.state, alone)
 
 
 @ways

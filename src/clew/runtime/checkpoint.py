@@ -103,17 +103,14 @@ def lands(workspace: Workspace, path: str) -> str:
 
 
 def claimed(gate: Gate, ticket: Ticket) -> list[str] | None:
-    """The paths that nobody else may change while this call does; None for all of them.
-
-    None of those that are refused: the call does not start, and `guard` says why.
-    """
+    """The paths that nobody else may change while this call does; None for all of them, or where nobody can tell."""
     paths = ticket.tool.paths
     if paths is None or paths.everywhere:
         return None
     try:
         return gate.workspace.declared(paths.of(ticket.arguments))
-    except Exception:  # noqa: BLE001  # `guard` meets it again, and says what is wrong
-        return []
+    except Exception:  # noqa: BLE001  # `guard` says what is wrong; if it is not by then, the call is alone at least
+        return None
 
 
 def guard(gate: Gate, ticket: Ticket) -> Guarded | Unguarded:

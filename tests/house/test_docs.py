@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterable
 from typing import get_args
 
@@ -244,3 +245,14 @@ def test_the_page_groups_codes_by_family() -> None:
         "\n## Refused: exit 4\n\nNot legal.\n\n| code | found | next | raised in |\n|---|---|---|---|\n"
         "| `run_over` | a\\|b | Start another. | `core.py` |\n"
     )
+
+
+def test_what_is_advised_to_be_installed_is_what_an_extra_needs() -> None:
+    """No index has clew, so its extras cannot be named; a version that is asked for twice must be the same one."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    advised = {
+        name: re.findall(r"'([\w-]+>=[\d.]+)'", (ROOT / "src" / "clew" / place).read_text("utf-8"))
+        for name, place in (("cli", "cli/__init__.py"), ("otel", "integrations/otel.py"))
+    }
+
+    assert {name: extras[name] for name in advised} == advised

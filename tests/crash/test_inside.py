@@ -36,7 +36,7 @@ def strike(town: Studio, root: Path, work: str, how: str, number: int) -> tuple[
     facts = prepare(town, root, work, "only")
     ended = town.leg(work, "only", root, inside=[how, number])
     alone = ended.how == "raw" and STRUCK.search(ended.text) is not None
-    complaints = [] if ended.how != "raw" or alone else [ended.text]
+    complaints = [] if ended.how not in ("raw", "hung") or alone else [f"{ended.how}: {ended.text}"]
     promises = Promises([*facts, *ended.said])
     complaints += judge(root / WORKS[work].home, promises) if root.exists() else []
     return ended, complaints + seen_through(town, root, work, [*facts, *ended.said, *promises.judged])

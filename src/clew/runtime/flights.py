@@ -13,26 +13,40 @@ class Flights:
     """What is under way. Lives as long as its gate.
 
     Attributes:
-        count: How many calls and turns there are.
-        keys: The keys of the effects among them.
         ended: The agent has ended; no call begins any more.
         awaited: Somebody waits for them to end: the agent has ended, or the gate has closed.
         landed: Told whenever one is over, however it ended, once they are awaited.
     """
 
     def __init__(self, break_down: BreakDown) -> None:
-        self.count = 0
-        self.keys: set[str] = set()
+        self._flying: set[Flight] = set()
         self.ended = False
         self.awaited = False
         self.landed: Callable[[], None] | None = None
         self.break_down = break_down
         self._lock = threading.Lock()
 
+    @property
+    def count(self) -> int:
+        """How many calls and turns there are."""
+        return len(self._flying)
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of the effects among them."""
+        with self._lock:
+            return {flight.key for flight in self._flying if flight.key}
+
     def end(self) -> None:
         """The agent has ended: calls under way are waited for, and no call begins."""
         with self._lock:
             self.ended = self.awaited = True
+
+    def forget_here(self) -> None:
+        """This thread has left all its calls. One that Ctrl-C struck at its edge could not say so itself."""
+        here = threading.get_ident()
+        with self._lock:
+            self._flying = {flight for flight in self._flying if flight.thread != here}
 
     def flight(self, ticket: Ticket | None = None) -> "Flight":
         """A call or a turn is under way; what fails inside is the journal, and that ends the leg.
@@ -42,42 +56,46 @@ class Flights:
         """
         return Flight(self, ticket)
 
-    def begin(self, key: str, *, call: bool) -> None:
+    def begin(self, flight: "Flight") -> None:
         """One more. `Stop` for a call that comes after the agent's end."""
         with self._lock:
-            if self.ended and call:
+            if self.ended and flight.key:
                 raise Stop("the agent has ended")
-            self.count += 1
-            self.keys.add(key)
+            self._flying.add(flight)
 
-    def over(self, key: str) -> None:
+    def over(self, flight: "Flight") -> None:
         """It has ended, however."""
         with self._lock:
-            self.count -= 1
-            self.keys.discard(key)
+            self._flying.discard(flight)
         if self.awaited and self.landed is not None:
             self.landed()
 
 
 class Flight:
-    """The time one of them is under way; a class, for a generator would cost more at every call."""
+    """The time one of them is under way; a class, for a generator would cost more at every call.
 
-    __slots__ = ("_flights", "_key", "_ticket")
+    Attributes:
+        key: The key of the effect; empty for a turn.
+        thread: Where it is.
+    """
+
+    __slots__ = ("_flights", "_ticket", "key", "thread")
 
     def __init__(self, flights: Flights, ticket: Ticket | None) -> None:
         self._flights = flights
         self._ticket = ticket
-        self._key = "" if ticket is None else ticket.facts.key
+        self.key = "" if ticket is None else ticket.facts.key
+        self.thread = threading.get_ident()
 
     def __enter__(self) -> None:
-        self._flights.begin(self._key, call=self._ticket is not None)
+        self._flights.begin(self)
 
     def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
         try:
             if fault is not None and not isinstance(fault, Stop):
                 self._failed(fault)
         finally:
-            self._flights.over(self._key)
+            self._flights.over(self)
 
     def _failed(self, fault: BaseException) -> None:
         """`Stop` instead of an error, which the agent might go on from."""

@@ -162,6 +162,7 @@ def _steer_sync(gate: Gate, control: Control) -> None:
 def _land(gate: Gate) -> None:
     """Wait for what threads of the agent have begun; what they would begin now comes too late."""
     gate.flights.end()
+    gate.flights.forget_here()
     landed = threading.Event()
     gate.wake_by(landed.set)
     while gate.flights.count and not gate.aborting:

@@ -1,10 +1,12 @@
 """Faults inside a process: an exception at the n-th bytecode of clew, no memory at the n-th allocation, once or on."""
 
+import dis
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final
 
 import clew
@@ -12,6 +14,23 @@ import clew
 CLEW: Final = str(Path(clew.__file__).parent)
 NEVER: Final = 1 << 60
 _MANY: Final = 5_000
+
+
+@cache
+def _unstruck(code: CodeType) -> frozenset[int]:
+    """Where CPython raises nothing and delivers no signal, so that its `with` and `try` do not cover it.
+
+    These are `NOP` and the way from the end of a `with` to the call of its `__exit__`: three times None and the call.
+    """
+    steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
+    found = {step.offset for step in steps if step.opname == "NOP"}
+    for number, step in enumerate(steps):
+        if step.opname == "CALL":
+            first = number - (4 if steps[number - 1].opname == "PRECALL" else 3)
+            leaving = steps[max(first, 0) : number]
+            if [one.argval for one in leaving[:3] if one.opname == "LOAD_CONST"] == [None] * 3:
+                found |= {one.offset for one in (*leaving, step)}
+    return frozenset(found)
 
 
 class Counting:
@@ -26,7 +45,7 @@ def interrupted_at(number: int, counting: Counting) -> Iterator[None]:
     """Ctrl-C at the n-th bytecode that is walked within it in any function of clew, in this thread."""
 
     def within(frame: FrameType, event: str, _: Any) -> Any:
-        if event == "opcode":
+        if event == "opcode" and frame.f_lasti not in _unstruck(frame.f_code):
             counting.done += 1
             if counting.done == number:
                 raise KeyboardInterrupt

@@ -20,10 +20,10 @@ _MANY: Final = 5_000
 def _unstruck(code: CodeType) -> frozenset[int]:
     """Where CPython raises nothing and delivers no signal, so that its `with` and `try` do not cover it.
 
-    These are `NOP` and the way from the end of a `with` to the call of its `__exit__`: three times None and the call.
+    These are `NOP`, `SWAP`, and the way from the end of a `with` to the call of its `__exit__`: None three times.
     """
     steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
-    found = {step.offset for step in steps if step.opname == "NOP"}
+    found = {step.offset for step in steps if step.opname in ("NOP", "SWAP")}
     for number, step in enumerate(steps):
         if step.opname == "CALL":
             first = number - (4 if steps[number - 1].opname == "PRECALL" else 3)

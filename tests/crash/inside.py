@@ -22,14 +22,14 @@ def _unstruck(code: CodeType) -> frozenset[int]:
 
     These are `NOP`, `SWAP`, and the way from the end of a `with` to the call of its `__exit__`: None three times.
     """
-    steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
-    found = {step.offset for step in steps if step.opname in ("NOP", "SWAP")}
-    for number, step in enumerate(steps):
-        if step.opname == "CALL":
-            first = number - (4 if steps[number - 1].opname == "PRECALL" else 3)
-            leaving = steps[max(first, 0) : number]
-            if [one.argval for one in leaving[:3] if one.opname == "LOAD_CONST"] == [None] * 3:
-                found |= {one.offset for one in (*leaving, step)}
+    raw = code.co_code
+    steps = [(at, dis.opname[raw[at]], raw[at + 1]) for at in range(0, len(raw), 2) if raw[at]]
+    found = {at for at, name, _ in steps if name in ("NOP", "SWAP")}
+    for number, (at, name, _) in enumerate(steps):
+        if name == "CALL":
+            leaving = steps[max(number - (4 if steps[number - 1][1] == "PRECALL" else 3), 0) : number]
+            if [code.co_consts[which] for _, one, which in leaving[:3] if one == "LOAD_CONST"] == [None] * 3:
+                found |= {at, *(one[0] for one in leaving)}
     return frozenset(found)
 
 

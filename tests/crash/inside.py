@@ -41,8 +41,8 @@ class Counting:
 
 
 @contextmanager
-def interrupted_at(number: int, counting: Counting) -> Iterator[None]:
-    """Ctrl-C at the n-th bytecode that is walked within it in any function of clew, in this thread."""
+def interrupted_at(number: int, counting: Counting, of: str = "") -> Iterator[None]:
+    """Ctrl-C at the n-th bytecode that is walked within it in any function of clew, or `of` a file, in this thread."""
 
     def within(frame: FrameType, event: str, _: Any) -> Any:
         if event == "opcode" and frame.f_lasti not in _unstruck(frame.f_code):
@@ -52,7 +52,7 @@ def interrupted_at(number: int, counting: Counting) -> Iterator[None]:
         return within
 
     def enter(frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(CLEW):
+        if not frame.f_code.co_filename.startswith(CLEW + of):
             return None
         frame.f_trace_opcodes = True
         return within
@@ -84,18 +84,18 @@ class WithoutMemory:
 
 
 @contextmanager
-def _told(number: int, told: Any) -> Iterator[None]:
+def _told(number: int, told: Any, of: str) -> Iterator[None]:
     counting = Counting()
     try:
-        with interrupted_at(number, counting):
+        with interrupted_at(number, counting, of):
             yield
     finally:
         told.kept("points", counting.done)
 
 
 def struck(how: str, number: int, told: Any) -> AbstractContextManager[None]:
-    """One of these faults by its name; how many bytecodes there were is told behind it."""
-    if how == "bytecode":
-        return _told(number, told)
+    """One of these faults by its name, `bytecode/a/file.py` among them; how many there were of these is told too."""
+    if how.startswith("bytecode"):
+        return _told(number, told, how.removeprefix("bytecode"))
     assert how in ("memory", "memory from then on"), how
     return WithoutMemory(number, goes_on=how != "memory")

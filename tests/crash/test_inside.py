@@ -1,7 +1,7 @@
 """Ctrl-C at any bytecode, no memory at any allocation: an append is whole or its writer dead, a call done once."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,13 @@ def test_an_interrupt_at_a_bytecode(town: Studio, root: Path, work: str, stride:
     assert {} == found
 
 
+def test_an_interrupt_at_each_edge_of_a_call(town: Studio, root: Path) -> None:
+    """A thread that was struck where a call begins or ends must not wait for itself at the leg's end."""
+    found = interrupted(town, root, "one", 3, 1, of="/runtime/flights.py")
+
+    assert {} == found
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize(
     ("work", "stride"), [("appends", 1), ("one", some(29, 1)), ("capture", some(61, 1)), ("convert", some(97, 1))]
@@ -65,12 +72,24 @@ def test_an_interrupt_at_every_bytecode(town: Studio, root: Path, work: str, str
     assert {} == found
 
 
-def interrupted(town: Studio, root: Path, work: str, stride: int, first: int) -> dict[int, list[str]]:
-    """The complaints by bytecode."""
-    whole = bytecodes(strike(town, root, work, "bytecode", NEVER)[0])
-    assert whole > 500
-    found = {number: strike(town, root, work, "bytecode", number)[1] for number in range(first, whole, stride)}
-    return {number: complaints for number, complaints in found.items() if complaints}
+def interrupted(town: Studio, root: Path, work: str, stride: int, first: int, of: str = "") -> dict[int, list[str]]:
+    """The complaints by bytecode, of all of clew or `of` one file."""
+    how = f"bytecode{of}"
+    whole = bytecodes(strike(town, root, work, how, NEVER)[0])
+    assert whole > (50 if of else 500)
+    return struck(town, root, work, how, range(first, whole, stride))
+
+
+def struck(town: Studio, root: Path, work: str, how: str, numbers: Iterable[int]) -> dict[int, list[str]]:
+    """The complaints by number, up to the first leg that hangs: each of them takes its time."""
+    found = {}
+    for number in numbers:
+        ended, complaints = strike(town, root, work, how, number)
+        if complaints:
+            found[number] = [str(ended.how), *complaints]
+        if ended.how == "hung":
+            break
+    return found
 
 
 @pytest.mark.parametrize("how", ["memory", "memory from then on"])
@@ -96,9 +115,4 @@ def test_no_memory_at_every_allocation(town: Studio, root: Path, work: str, stri
 
 def starved(town: Studio, root: Path, work: str, how: str, stride: int) -> dict[int, list[str]]:
     """The complaints by allocation."""
-    found = {}
-    for number in range(1, ALLOCATIONS[work], stride):
-        ended, complaints = strike(town, root, work, how, number)
-        if complaints:
-            found[number] = [str(ended.how), *complaints]
-    return found
+    return struck(town, root, work, how, range(1, ALLOCATIONS[work], stride))

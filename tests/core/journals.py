@@ -15,6 +15,10 @@ from clew.core.tail import check_head, judge_tail
 
 RUN = "01JD4KQ7Z8"
 TIME = "2026-11-29T14:00:00.000Z"
+MEMBERS = frozenset(
+    ("version", "runId", "sequence", "eventId", "timestamp", "kind", "payload", "chain", "append")
+)  # fmt: skip
+"""Of a record. Others are passed over by whoever reads an unchained line of another program."""
 EXAMPLES = sorted((Path(__file__).parents[1] / "journals").glob("*.jsonl"))
 
 
@@ -126,7 +130,7 @@ def naive_records(data: bytes, run_id: str = RUN) -> list[dict[str, Any]]:
         except (ValueError, TypeError, AssertionError, KeyError, RecursionError):
             break
         chained = has_chain
-        records.append(record)
+        records.append({name: value for name, value in record.items() if name in MEMBERS})
     return records
 
 

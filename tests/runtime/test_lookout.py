@@ -9,6 +9,7 @@ import clew
 from clew.runtime.lookout import Lookout
 from tests.disk.living import living
 from tests.runtime.stage import RUN, WHO, events_of, kinds_of, records_of
+from tests.threadless import no_threads
 
 # A plain tool without a time limit in the main thread, which waits for nothing that ever comes.
 HANGS = """
@@ -62,6 +63,17 @@ def test_who_is_watched_is_looked_after_until_the_end_and_no_longer() -> None:
         again = after.wait(30)
 
     assert (True, True, False) == (first, again, seen.is_set())
+
+
+def test_without_a_thread_nobody_looks_and_the_next_leg_tries_again() -> None:
+    """Who runs the leg is told, and looks for himself."""
+    lookout, seen = Lookout(), threading.Event()
+    with no_threads(), lookout.watching(seen.set) as watched:
+        alone = watched
+    with lookout.watching(seen.set) as watched:
+        looked = seen.wait(30)
+
+    assert (False, True, True) == (alone, watched, looked)
 
 
 def test_one_that_fails_does_not_blind_the_others() -> None:

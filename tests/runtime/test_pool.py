@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from clew.runtime.place import HERE, Place
-from clew.runtime.pool import Pool, aside, in_own_thread, let_go, through
+from clew.runtime.pool import Pool, apart_or_here, aside, in_own_thread, let_go, through
+from tests.threadless import no_threads
 
 
 def raising(fault: BaseException) -> Any:
@@ -27,6 +28,56 @@ def test_results_come_back_to_those_who_wait() -> None:
     found = asyncio.run(main())
 
     assert [n * n for n in range(200)] == found
+
+
+def test_where_no_thread_starts_the_loop_does_the_work() -> None:
+    """What was asked for is done, once, and the next who asks gets a thread if there is one again."""
+
+    async def main() -> list[int]:
+        pool, places = Pool(2), list[int]()
+        with no_threads():
+            await pool.submit(lambda: places.append(threading.get_ident()))
+        await pool.submit(lambda: places.append(threading.get_ident()))
+        return places
+
+    first, second = asyncio.run(main())
+
+    assert (True, False) == (first == threading.get_ident(), second == threading.get_ident())
+
+
+def test_a_pool_goes_on_with_the_threads_that_it_has() -> None:
+    """What failed to start is not counted as if it worked, and nothing that was refused is done later."""
+
+    async def main() -> list[int]:
+        pool = Pool(3)
+        first = await pool.submit(threading.get_ident)
+        with no_threads():
+            others = [await pool.submit(threading.get_ident) for _ in range(8)]
+        return [first, *others]
+
+    first, *others = asyncio.run(main())
+
+    assert {first} == set(others)
+
+
+@pytest.mark.parametrize("fault", [None, ValueError("x")], ids=repr)
+def test_what_must_be_done_is_done_on_the_loop_where_no_thread_starts(fault: ValueError | None) -> None:
+    """An abort ends what runs, whatever the machine gives."""
+
+    def work() -> int:
+        if fault is not None:
+            raise fault
+        return threading.get_ident()
+
+    async def main() -> object:
+        with no_threads():
+            future = apart_or_here(work, "abort")
+        await through(future)
+        return future.exception() or future.result()
+
+    found = asyncio.run(main())
+
+    assert (fault or threading.get_ident()) == found
 
 
 def test_each_loop_gets_its_own_results() -> None:

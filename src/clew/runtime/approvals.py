@@ -23,7 +23,7 @@ from clew.runtime.bodies import MESSAGE_CHARS, text_of
 from clew.runtime.call import Call
 from clew.runtime.claims import Claims
 from clew.runtime.journal import Journal
-from clew.runtime.pool import in_own_thread
+from clew.runtime.pool import NoThread, begin_thread, in_own_thread
 from clew.runtime.tickets import Ticket
 from clew.stores.base import Workspace
 
@@ -207,7 +207,10 @@ class Approvals:
             finally:
                 done.set()
 
-        threading.Thread(target=ask, name="clew-approver", daemon=True).start()
+        try:
+            begin_thread(ask, "approver")
+        except NoThread:
+            return None
         while not done.wait(LOOK_S):
             self.gate.poll()
             if self._over(ticket):
@@ -222,7 +225,10 @@ class Approvals:
         if inspect.iscoroutinefunction(approver):
             asking = asyncio.ensure_future(approver(self._request(ticket, asked)))
         else:
-            asking = in_own_thread(lambda: self._ask(ticket, asked), "approver")
+            try:
+                asking = in_own_thread(lambda: self._ask(ticket, asked), "approver")
+            except NoThread:
+                return None, None
         while not asking.done():
             try:
                 await asyncio.wait([asking], timeout=LOOK_S)

@@ -19,7 +19,7 @@ from clew.core.review import CannotTell, DidNotHappen, GiveUp, Happened, Verdict
 from clew.errors import NothingHappened, UsageError
 from clew.runtime.living import running
 from clew.runtime.place import HERE, Place
-from clew.runtime.pool import in_own_thread, through
+from clew.runtime.pool import NoThread, begin_thread, in_own_thread, through
 from clew.runtime.tools import Call, Failed, ProbeBody, Tool, unfinished
 
 PROBE_TIMEOUT_S: Final = 10.0
@@ -113,6 +113,8 @@ async def run_async(
             ended = in_own_thread(lambda: _contained_sync(tool, call, work, redactor), tool.name)
     except asyncio.CancelledError as cancelled:
         return Cancelled(), cancelled
+    except NoThread as fault:
+        return unknown(tool, fault, redactor), None
     finally:
         HERE.reset(token)
     return await _within_its_time(tool, call, ended, late)
@@ -184,6 +186,8 @@ def run_sync(tool: Tool, call: Call, arguments: dict[str, Any], redactor: Redact
         return _wait_for(tool, call, body, redactor, late)
     except KeyboardInterrupt:
         return Cancelled()
+    except NoThread as fault:
+        return unknown(tool, fault, redactor)
     finally:
         HERE.reset(token)
 
@@ -209,7 +213,7 @@ def _wait_for(tool: Tool, call: Call, body: Callable[[], Any], redactor: Redacto
         if given_up.is_set():
             late(outcome)
 
-    threading.Thread(target=in_thread, name=f"clew-tool-{tool.name}", daemon=True).start()
+    begin_thread(in_thread, f"tool-{tool.name}")
     try:
         return ended.get(timeout=tool.timeout_s)
     except queue.Empty:
@@ -269,9 +273,11 @@ def probe_sync(probe: ProbeBody, call: Call, *, timeout_s: float = PROBE_TIMEOUT
         except BaseException as fault:  # noqa: BLE001  # a probe that fails has not told anything
             heard.put(_raised(fault))
 
-    threading.Thread(target=in_thread, name="clew-probe", daemon=True).start()
     try:
+        begin_thread(in_thread, "probe")
         return heard.get(timeout=timeout_s)
+    except NoThread as fault:
+        return _raised(fault)
     except queue.Empty:
         return _silent(timeout_s)
 

@@ -21,6 +21,7 @@ from clew.errors import ClewError, Stop
 from clew.runtime.commanding import abort_run
 from clew.runtime.control import POLL_S
 from clew.runtime.drivers import CALLED_OFF
+from clew.runtime.ending import unthreaded
 from clew.runtime.gate import Gate
 from clew.runtime.kinship import Errand, Kinship, Tree
 from clew.runtime.live import LegEnd, live_sync
@@ -30,7 +31,8 @@ from clew.runtime.nursery import Wish
 from clew.runtime.opening import HomeParts, Opening
 from clew.runtime.orders import Orders
 from clew.runtime.orphans import end_children
-from clew.runtime.pool import aside, let_go
+from clew.runtime.pool import NoThread, aside, begin_thread, let_go
+from clew.runtime.recovery import end_leg
 from clew.runtime.reviewing import Said
 
 QUIET_S: Final = 5.0
@@ -298,8 +300,13 @@ class _Leg:
             self.over.set()
 
         context = contextvars.copy_context()
-        name = f"clew-child-{errand.step}"
-        threading.Thread(target=lambda: context.run(body), name=name, daemon=True).start()
+        name = f"child-{errand.step}"
+        try:
+            begin_thread(lambda: context.run(body), name)
+        except NoThread as fault:
+            end_leg(child.journal)
+            self.fault = unthreaded(child, fault)
+            self.over.set()
 
     def _hand(self, end: LegEnd | ClewError) -> None:
         """Its leg has ended, whatever its agent still does in this thread."""

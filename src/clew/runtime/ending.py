@@ -23,6 +23,7 @@ from clew.core.times import format_ms, parse_ms
 from clew.errors import ClewError, Stop, Storage
 from clew.runtime.gate import Gate
 from clew.runtime.journal import Journal
+from clew.runtime.pool import NoThread
 from clew.runtime.recovery import fail_sayings, unspoken
 from clew.runtime.stilling import bodies_of, outlast, still
 
@@ -175,6 +176,17 @@ def broken(gate: Gate) -> Storage:
         next=f"Mend the storage, then look with `clew show {gate.journal.state.run_id}` what to do about each.",
         run=gate.journal.state.run_id,
         unrecorded=gate.unrecorded,
+    )
+
+
+def unthreaded(gate: Gate, fault: NoThread) -> Storage:
+    """The error of a leg for which the machine gave no thread: its agent was not called."""
+    run_id = gate.journal.state.run_id
+    return Storage(
+        f"run {run_id!r} cannot be lived: {fault}",
+        code="no_thread",
+        next=f"End other processes, or raise the limit of this user or container; then `clew resume {run_id}`.",
+        run=run_id,
     )
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 import queue
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ import msgspec
 from clew.runtime.bodies import LINGER_S, Struck
 from clew.runtime.extensions import Extension, Handler
 from clew.runtime.place import HERE
-from clew.runtime.pool import in_own_thread, let_go, through
+from clew.runtime.pool import NoThread, begin_thread, in_own_thread, let_go, through
 from clew.runtime.tools import is_async, unfinished
 
 
@@ -43,9 +42,11 @@ def hear_sync(extension: Extension, moment: str, payload: Any) -> Heard:
         else:
             ended.put(_contained(handler, payload))
 
-    threading.Thread(target=context.run, args=(apart,), name=f"clew-extension-{extension.id}", daemon=True).start()
     try:
+        begin_thread(lambda: context.run(apart), f"extension-{extension.id}")
         return ended.get(timeout=patience_s)
+    except NoThread as fault:
+        return Heard("failed", fault=fault)
     except queue.Empty:
         return _too_late(extension, "its thread was left behind")
 
@@ -61,7 +62,10 @@ async def hear_async(extension: Extension, moment: str, payload: Any) -> tuple[H
     if awaits:
         ended = asyncio.ensure_future(_awaited(handler, payload))
     else:
-        ended = in_own_thread(lambda: _contained(handler, payload), f"extension-{extension.id}")
+        try:
+            ended = in_own_thread(lambda: _contained(handler, payload), f"extension-{extension.id}")
+        except NoThread as fault:
+            return Heard("failed", fault=fault), None
     met = await through(asyncio.ensure_future(asyncio.wait([ended], timeout=extension.timeout_s)))
     if ended.done():
         return _heard_of(ended), met

@@ -83,7 +83,7 @@ def live_sync(
     return ended_leg(departed[0], None) if departed else leave(gate)
 
 
-def _looked_after(gate: Gate, busy: Busy) -> AbstractContextManager[None]:
+def _looked_after(gate: Gate, busy: Busy) -> AbstractContextManager[object]:
     """Somebody looks into the inbox while the agent's thread is busy, where another process can reach it at all."""
     return nullcontext() if gate.store.boundary == "process_memory" else LOOKOUT.watching(busy.look)
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from clew.runtime.clock import Clock
 from clew.runtime.gate import Gate
+from clew.runtime.pool import NoThread, begin_thread
 from clew.runtime.stilling import PATIENCE_S
 
 LOOK_S: Final = 0.2
@@ -29,24 +30,31 @@ class Lookout:
         self._started = False
 
     @contextmanager
-    def watching(self, look: Callable[[], None]) -> Iterator[None]:
-        """`look` is called now and then, in the lookout's thread, and never again behind this."""
+    def watching(self, look: Callable[[], None]) -> Iterator[bool]:
+        """`look` is called now and then, in the lookout's thread, and never again behind this.
+
+        False where the machine gives no thread: then who runs the leg has to look for himself.
+        """
         if self._process != os.getpid():
             # A fork copies the list, but no thread.
             self._begin()
-        with self._lock:
-            self._looks[id(look)] = look
-            self._wanted.set()
-            if not self._started:
-                self._started = True
-                threading.Thread(target=self._work, name="clew-lookout", daemon=True).start()
         try:
-            yield
+            with self._lock:
+                self._looks[id(look)] = look
+                self._wanted.set()
+                self._start()
+            yield self._started
         finally:
             with self._lock:
-                del self._looks[id(look)]
+                self._looks.pop(id(look), None)
                 if not self._looks:
                     self._wanted.clear()
+
+    def _start(self) -> None:
+        if not self._started:
+            with suppress(NoThread):
+                begin_thread(self._work, "lookout")
+                self._started = True
 
     def _work(self) -> None:
         pause = threading.Event()

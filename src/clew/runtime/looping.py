@@ -13,13 +13,14 @@ from clew.errors import ClewError, Refused
 from clew.runtime.control import POLL_S, Control, handlers, wake
 from clew.runtime.deeds import request_abort
 from clew.runtime.drivers import drive_async
-from clew.runtime.ending import Ended, Policy, end_amid, end_family, end_sayings, late_returns, still_gate
+from clew.runtime.ending import Ended, Policy, end_amid, end_family, end_sayings, late_returns, still_gate, unthreaded
 from clew.runtime.gate import Gate
 from clew.runtime.live import NOBODY, LegEnd, Park, ended_leg, leave, live_sync, opened, settled, take_in, too_much
 from clew.runtime.lookout import LOOKOUT
 from clew.runtime.orders import Orders
 from clew.runtime.place import HERE, Place
-from clew.runtime.pool import aside, in_own_thread, let_go, through
+from clew.runtime.pool import NoThread, apart_or_here, aside, in_own_thread, let_go, through
+from clew.runtime.recovery import end_leg
 from clew.runtime.reopening import after_probes, rechecks
 from clew.runtime.run import Run
 from clew.runtime.stilling import PATIENCE_S
@@ -68,8 +69,8 @@ def _heard(control: Control, ring: Callable[[], None]) -> Iterator[float | None]
         if control.knocked():
             ring()
 
-    with LOOKOUT.watching(look):
-        yield None
+    with LOOKOUT.watching(look) as watched:
+        yield None if watched else POLL_S
 
 
 async def _live_apart(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | None, orders: Orders) -> LegEnd:
@@ -78,9 +79,13 @@ async def _live_apart(gate: Gate, agent: Agent, prompt: Any, plan: ResumePlan | 
     with handlers(gate, orders.notice) if orders.signals else nullcontext():
         departed: asyncio.Future[LegEnd | ClewError] = asyncio.get_running_loop().create_future()
         hand = _handing(departed)
-        left = in_own_thread(
-            lambda: settled(live_sync, gate, agent, prompt, plan, orders, _parking(hand), hand), "agent"
-        )
+        try:
+            left = in_own_thread(
+                lambda: settled(live_sync, gate, agent, prompt, plan, orders, _parking(hand), hand), "agent"
+            )
+        except NoThread as fault:
+            end_leg(gate.journal)
+            raise unthreaded(gate, fault) from fault
         while not left.done() and not departed.done():
             try:
                 await asyncio.wait([left, departed], return_when=asyncio.FIRST_COMPLETED)
@@ -204,7 +209,7 @@ async def _abort(gate: Gate, task: "asyncio.Future[Any]") -> BaseException | Non
     met = await through(asyncio.ensure_future(asyncio.wait([task], timeout=GRACE_S))) or met
     if not task.done():
         # It may be waiting for a process of its own.
-        ending = in_own_thread(lambda: end_amid(gate), "abort")
+        ending = apart_or_here(lambda: end_amid(gate), "abort")
         met = await through(asyncio.ensure_future(asyncio.wait([task], timeout=PATIENCE_S))) or met
         met = await through(ending) or met
     gate.abandoned = True
@@ -238,7 +243,7 @@ async def _still_async(gate: Gate) -> BaseException | None:
         end_family(gate)
         still_gate(gate)
 
-    ending = in_own_thread(end, "abort")
+    ending = apart_or_here(end, "abort")
     met = await through(ending) or met
     ending.result()
     _, struck = await drive_async(gate, NOBODY, late_returns(gate))

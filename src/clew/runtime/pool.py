@@ -7,7 +7,10 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
+
+from clew.errors import NothingHappened
 
 _THREADS: Final = 8
 _BATCH: Final = 64
@@ -26,6 +29,22 @@ class Kept(asyncio.Future[Any]):
 
 
 Job = tuple["Inbox", "asyncio.Future[Any]", Callable[[], Any]]
+
+
+class NoThread(NothingHappened):
+    """The machine gives no thread: too many processes for this user or container, or no memory for one."""
+
+
+def begin_thread(work: Callable[[], Any], name: str) -> None:
+    """Start a daemon thread.
+
+    Raises:
+        NoThread: there is none; nothing of the work was begun.
+    """
+    try:
+        threading.Thread(target=work, name=f"clew-{name}", daemon=True).start()
+    except RuntimeError as fault:
+        raise NoThread(f"{fault}: too many processes or threads, or too little memory") from fault
 
 
 class Inbox:
@@ -85,30 +104,37 @@ class Pool:
         self._process = os.getpid()
 
     def submit(self, job: Callable[[], Any]) -> "asyncio.Future[Any]":
-        """Run `job` in a thread; the future belongs to the running loop."""
+        """Run `job` in a thread; the future belongs to the running loop, which waits where the machine gives none."""
         if self._process != os.getpid():
             # A fork copies the queue and the count, but no thread.
             self._begin()
         inbox = _inbox_here()
         future = Kept(loop=inbox.loop)
-        self._jobs.put((inbox, future, job))
         if self._alive < self._size:
             self._start()
+        if self._alive:
+            self._jobs.put((inbox, future, job))
+        else:
+            _do(inbox, future, job)
         return future
 
     def _start(self) -> None:
         with self._started:
             if self._alive < self._size:
-                self._alive += 1
-                threading.Thread(target=self._work, name="clew-sync", daemon=True).start()
+                with suppress(NoThread):
+                    begin_thread(self._work, "sync")
+                    self._alive += 1
 
     def _work(self) -> None:
         while True:
-            inbox, future, job = self._jobs.get()
-            try:
-                inbox.deliver(future, job(), None)
-            except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
-                inbox.deliver(future, None, fault)
+            _do(*self._jobs.get())
+
+
+def _do(inbox: Inbox, future: "asyncio.Future[Any]", job: Callable[[], Any]) -> None:
+    try:
+        inbox.deliver(future, job(), None)
+    except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
+        inbox.deliver(future, None, fault)
 
 
 _inboxes: dict[int, Inbox] = {}
@@ -130,19 +156,27 @@ _LET_GO: Final[list[asyncio.Task[Any]]] = []
 
 
 def in_own_thread(work: Callable[[], Any], name: str) -> "asyncio.Future[Any]":
-    """Run a tool's body in a daemon thread of its own, with the caller's context; the future belongs to the loop."""
+    """Run a tool's body in a daemon thread of its own, with the caller's context; the future belongs to the loop.
+
+    Raises:
+        NoThread: nothing of it was begun.
+    """
     inbox = _inbox_here()
     future: asyncio.Future[Any] = inbox.loop.create_future()
     context = contextvars.copy_context()
-
-    def body() -> None:
-        try:
-            inbox.deliver(future, context.run(work), None)
-        except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
-            inbox.deliver(future, None, fault)
-
-    threading.Thread(target=body, name=f"clew-tool-{name}", daemon=True).start()
+    begin_thread(lambda: _do(inbox, future, lambda: context.run(work)), f"tool-{name}")
     return future
+
+
+def apart_or_here(work: Callable[[], Any], name: str) -> "asyncio.Future[Any]":
+    """As `in_own_thread`; where the machine gives none the loop waits, for this must be done."""
+    try:
+        return in_own_thread(work, name)
+    except NoThread:
+        inbox = _inbox_here()
+        future: asyncio.Future[Any] = inbox.loop.create_future()
+        _do(inbox, future, work)
+        return future
 
 
 async def through(future: "asyncio.Future[Any]") -> asyncio.CancelledError | None:

@@ -12,7 +12,7 @@ from clew.testing.faults import in_small_steps
 from clew.testing.kit import case, cases_of, expect, refused
 from clew.testing.sessionlab import SESSION, SessionStoreLab, header, line, read_all
 
-_LOOKS: Final = 100
+_LOOKS: Final = 400
 _WAIT_S: Final = 60.0
 
 _HOLDER: Final = """

@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from typing import get_args
 
 import pytest
@@ -53,6 +54,12 @@ def event_types(source: Module) -> set[str]:
     return {str(value.value) for value in named if isinstance(value, ast.Constant)}
 
 
+@cache
+def ours() -> generate.Source:
+    """The package, read once."""
+    return generate.read()
+
+
 def planted(**files: str) -> generate.Source:
     texts = {"errors.py": FAMILIES, **{f"{name}.py": text for name, text in files.items()}}
     return generate.understand({place: ast.parse(text) for place, text in texts.items()})
@@ -96,7 +103,7 @@ def test_every_record_kind_and_event_is_documented() -> None:
 
 def test_the_page_of_errors_is_the_source() -> None:
     """Written by hand it would be wrong within a week; `python docs/generate.py` writes it."""
-    page = generate.page(generate.read())
+    page = generate.page(ours())
 
     assert page == text_of("errors.md")
 
@@ -110,14 +117,14 @@ def test_the_page_of_commands_is_the_source() -> None:
 
 def test_every_code_can_be_read_in_the_source() -> None:
     """A code that is put together at run time can be neither documented nor searched for."""
-    found = [site for site in generate.unreadable(generate.read()) if site.split(":")[0] not in AT_RUN_TIME]
+    found = [site for site in generate.unreadable(ours()) if site.split(":")[0] not in AT_RUN_TIME]
 
     assert [] == found
 
 
 def test_every_error_has_a_next_step() -> None:
     """An error without one leaves its reader where they were."""
-    lacking = [f"{site.place} {site.code}" for site in generate.sites(generate.read()) if not site.next]
+    lacking = [f"{site.place} {site.code}" for site in generate.sites(ours()) if not site.next]
 
     assert [] == lacking
 

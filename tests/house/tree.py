@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,12 +34,18 @@ def module(text: str, place: str = "src/clew/core/planted.py") -> Module:
 
 def modules(*folders: str) -> list[Module]:
     """Every file of Python below the named folders of the project."""
-    return [module(path.read_text("utf-8"), path.relative_to(ROOT).as_posix()) for path in _files(folders)]
+    return [_at(path) for path in _files(folders)]
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:
     """Every function and method, nested ones too."""
     return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+@cache
+def _at(path: Path) -> Module:
+    """Parsed once for all rules; none of them changes a tree."""
+    return module(path.read_text("utf-8"), path.relative_to(ROOT).as_posix())
 
 
 def _files(folders: tuple[str, ...]) -> Iterator[Path]:

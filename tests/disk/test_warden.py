@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.testing import failing_call
 from tests.disk.living import living
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="wardens are for Linux")
@@ -45,6 +46,16 @@ def test_a_process_is_seen_with_its_start() -> None:
     assert me is not None
     assert (os.getpid(), True) == (me.pid, me.tick > 0)
     assert (os.getppid(), me) == (processes()[me], next(found for found in processes() if found.pid == me.pid))
+
+
+def test_a_close_that_fails_hides_nobody() -> None:
+    """Reading was done; a raw error would have come out of a resume that only looks for living children."""
+    me = seen(os.getpid())
+
+    with failing_call("close"):
+        found = seen(os.getpid())
+
+    assert me == found is not None
 
 
 def test_a_zombie_is_no_process() -> None:

@@ -58,6 +58,7 @@ if sys.platform == "linux":
     import select
 
     from clew.disk import warden
+    from clew.disk.look import let_go
     from clew.disk.streams import pipe
 
     _TICK_MS = 50
@@ -100,7 +101,7 @@ if sys.platform == "linux":
             try:
                 started = _start(program, folder, {**environment, warden.GROUP: group}, report, patience)
             finally:
-                os.close(report)
+                let_go(report)
             try:
                 said = _attend(started, hearing, take, stop)
                 if b"done" not in said:
@@ -114,7 +115,7 @@ if sys.platform == "linux":
             finally:
                 _let_go(started)
         finally:
-            os.close(hearing)
+            let_go(hearing)
 
     def _start(
         program: Sequence[str], folder: str, environment: dict[str, str], report: int, patience: Patience

@@ -138,6 +138,12 @@ def _content(pid: int, name: str) -> bytes | None:
     except OSError:
         return None
     finally:
+        _let_go(fd)
+
+
+def _let_go(fd: int) -> None:
+    """Close what was only read or held: its refusal changes nothing."""
+    with contextlib.suppress(OSError):
         os.close(fd)
 
 
@@ -186,7 +192,7 @@ def _strike(process: Process, number: int) -> None:
                     signal.pidfd_send_signal(held, each)
         finally:
             if held is not None:
-                os.close(held)
+                _let_go(held)
 
 
 def _held(pid: int) -> int | None:

@@ -63,9 +63,10 @@ def test_a_keeping_leg_struck_at_a_system_call_is_recovered(town: Studio, folder
     assert {} == struck(town, folder, KEEPING.name, chosen)
 
 
-def test_a_close_that_fails_is_told_by_type(town: Studio, folder: Path) -> None:
-    """What was synced is kept whatever its closing says, and no raw error comes out of a prune."""
-    failing = points(town, folder, KEEPING.name, "prune", "failing from then on")
+@pytest.mark.parametrize("leg", ["second", "prune"])
+def test_a_close_that_fails_is_told_by_type(town: Studio, folder: Path, leg: str) -> None:
+    """What was synced is kept whatever its closing says, and no raw error comes out of a prune, or of procfs."""
+    failing = points(town, folder, KEEPING.name, leg, "failing from then on")
     chosen = [point for point in failing if point.call == "close"][::7]
 
     assert {} == struck(town, folder, KEEPING.name, chosen)

@@ -31,7 +31,11 @@ processes of clew. They are killed and refused at every system call. Every disk 
 built from their traced system calls, as far as the counts below go, and recovered. And bugs are planted, each of which
 a test that claims to find it must find. `make test` does a part of it, `make crash` more, `make crash-full` most.
 
-CRASH_TEXT
+`make crash` ran from end to end on 2026-11-30 as root, on two quiet cores, in 14 min 45 s: 236 passed, 1 failed. What
+failed was the judge of that test, which looked for the reason of a pause where a restore behind it leaves none; it is
+mended, and its file passed by itself. As an ordinary user it ran earlier that day in 31 min 55 s beside other work (230
+passed, 5 skipped that need root).
+
 `make crash-full` takes hours. All of its tests were run on 2026-11-30 in parts, side by side, on commits of that day:
 Ctrl-C at all 91,603 bytecodes of row 13, no memory at each of about 21,500 allocations, once and from then on, more
 than 818,000 distinct disks of the reference run, each bit of each byte of a journal, 10,000,000 arbitrary inputs. What

@@ -4,11 +4,15 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import clew
+from clew.runtime import looping
+from clew.runtime.control import POLL_S
+from clew.runtime.lookout import Lookout
 from tests.house.tree import ROOT
 from tests.runtime.scene import RUN, Forest, Scene, agent_of, paying, start
 from tests.threadless import no_threads, none_starts
@@ -64,6 +68,18 @@ def test_a_run_needs_no_thread(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert ("completed ['a', 'b']\n", "") == (done.stdout, done.stderr)
+
+
+def test_without_a_lookout_the_leg_looks_into_its_inbox_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would ring, so an abort would be heard of when the agent has ended."""
+    monkeypatch.setattr(looping, "LOOKOUT", Lookout())
+    control: Any = SimpleNamespace(knocked=bool, gate=SimpleNamespace(store=SimpleNamespace(boundary="process")))
+    with no_threads(), looping._heard(control, lambda: None) as alone:
+        pass
+    with looping._heard(control, lambda: None) as rung:
+        pass
+
+    assert (POLL_S, None) == (alone, rung)
 
 
 @pytest.mark.parametrize("way", ["thread", "plain"])

@@ -198,13 +198,12 @@ class SyncGroup(_Group):
                 handle.told(None, fault)
 
         thread = threading.Thread(target=body, name=f"clew-{ticket.facts.step_id}", daemon=True)
+        self._threads.append(thread)
         try:
             thread.start()
         except RuntimeError:
             # The machine gives no thread: one after another, then.
             body()
-        else:
-            self._threads.append(thread)
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None

@@ -288,7 +288,7 @@ class InPieces(Sound):
         def append(self, batch: Batch, **how: Any) -> Any:
             at = self.inner.size_bytes
             for record, line in zip(batch.records, batch.data.splitlines(keepends=True), strict=True):
-                one = Batch(batch.run_id, record.sequence, (record,), line, record.chain or "")
+                one = Batch(batch.run_id, record.sequence, record.sequence, line, record.chain or "", (record,))
                 self.inner.adopt(record.sequence - 1, "")
                 self.inner.append(one, **how)
             return at

@@ -189,4 +189,4 @@ def a_batch() -> Batch:
     ]  # fmt: skip
     batches = [hand.batch(draft.payload, kind=draft.kind) for draft in drafts]
     records = tuple(record for batch in batches for record in batch.records)
-    return Batch("r1", 1, records, b"".join(batch.data for batch in batches), batches[-1].chain)
+    return Batch("r1", 1, len(records), b"".join(batch.data for batch in batches), batches[-1].chain, records)

@@ -65,6 +65,13 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=False, dict=True):
         return self._fingerprint
 
     @cached_property
+    def told(self) -> str | None:
+        """The members of a `capability_resolved` event that say it, as JSON; None where no reader would take them."""
+        said = self.as_json()
+        capability = msgspec.json.encode(said).decode()
+        return f'"capability":{capability},"recoveryDisposition":"{self.disposition}"' if read(said) == self else None
+
+    @cached_property
     def _fingerprint(self) -> str:
         return fingerprint(self.as_json())
 

@@ -28,7 +28,7 @@ _REQUIRED = (("version", int), ("runId", str), ("sequence", int), ("timestamp", 
 _OPTIONAL = (("eventId", str), ("chain", str), ("append", int))
 
 # What msgspec raises on a value or text that only the standard library may judge; its own errors are ValueErrors.
-_NOT_FAST = (ValueError, OverflowError, RecursionError)
+NOT_FAST = (ValueError, OverflowError, RecursionError)
 
 
 class BadLine(ValueError):
@@ -98,7 +98,7 @@ def strict_json(line: bytes) -> Any:
         value = _decode_any(line)
         if _encode(value) == line:
             return value
-    except _NOT_FAST:
+    except NOT_FAST:
         pass
     return strict_json_slow(line)
 
@@ -150,7 +150,7 @@ def read_record(line: bytes) -> Record:
         record = _decode_record(line)
         if _encode(record) == line:
             return record
-    except _NOT_FAST:
+    except NOT_FAST:
         pass
     return record_of(strict_json_slow(line))
 
@@ -165,7 +165,7 @@ def read_records(lines: bytes) -> list[Record] | None:
         records = _decode_records(lines)
         if _encode_records(records) == lines:
             return records
-    except _NOT_FAST:
+    except NOT_FAST:
         pass
     return None
 
@@ -286,7 +286,7 @@ def _encode_record(record: Record) -> bytes:
         line = _encode(record)
         if b"null" not in line or _decode_record(line).payload == record.payload:
             return line
-    except _NOT_FAST:
+    except NOT_FAST:
         pass
     return _by_standard_library(record)
 
@@ -337,4 +337,4 @@ def encode_append(
             bytes=len(data),
             limit=MAX_APPEND,
         )
-    return Batch(run_id, first, tuple(records), data, chain)
+    return Batch(run_id, first, sequence, data, chain, tuple(records))

@@ -8,7 +8,7 @@ import msgspec
 from clew.core.abort import admitted
 from clew.core.calls import Illegal
 from clew.core.codec import encode_append
-from clew.core.events import Event
+from clew.core.events import Answering, Event, Opening, spelt
 from clew.core.folding import take
 from clew.core.guarding import numbered
 from clew.core.operation import DurableOperation, OperationEvent
@@ -37,7 +37,7 @@ class Close(msgspec.Struct, frozen=True):
     active_ms: int | None = None
 
 
-Saying = Event | Move | Close | Draft
+Saying = Event | Opening | Answering | Move | Close | Draft
 
 
 class Composed(msgspec.Struct, frozen=True):
@@ -48,6 +48,11 @@ class Composed(msgspec.Struct, frozen=True):
 
     batch: Batch
     state: RunState
+
+    def apply(self, state: RunState) -> RunState:
+        """Let the state of which that one is a fork become it; returns the fork, ready for the next try."""
+        state.merge(self.state)
+        return self.state
 
 
 def compose(
@@ -68,13 +73,13 @@ def compose(
         Corrupt: when a record would be illegal where it would stand; nothing was written.
         Refused: `invalid_operation_transition`, `append_too_large`.
     """
-    late = 0
+    sayings, late = spelt(sayings), 0
     if state.aborting:
         sayings, late = admitted(state, sayings)
     fork = fork or state.fork()
     fork.metrics.rejected_after_abort += late
     if not sayings:
-        return Composed(Batch(state.run_id, state.sequence + 1, (), b"", state.chain), fork)
+        return Composed(Batch(state.run_id, state.sequence + 1, state.sequence, b"", state.chain, ()), fork)
     closing = type(sayings[-1]) is Close
     composer = _Composer(state.fork() if closing else state, at, new_id)
     composer.trial.metrics.rejected_after_abort += late if closing else 0

@@ -10,7 +10,7 @@ import msgspec
 
 from clew.core import events
 from clew.core.answers import Answer, ErrorAnswer, Unrecorded, beside, inline, is_long, json_text
-from clew.core.events import CallFacts, Event
+from clew.core.events import Answering, CallFacts, Event, Opening
 from clew.core.needs import (
     Allow,
     Answered,
@@ -79,18 +79,12 @@ class Walk:
 
     def __init__(
         self, call: CallFacts, arguments: Any, *, attempt: int = 0, recorded: bool = False, resolved: bool = True,
-        rerun: bool = False,
-        probe: ProbeFacts | None = None, secret: bool = False, doubt_ms: int = 0,
+        rerun: bool = False, probe: ProbeFacts | None = None, secret: bool = False, doubt_ms: int = 0,
     ) -> None:  # fmt: skip
-        self.call = call
-        self.arguments = arguments
-        self.attempt = attempt
-        self.recorded = recorded
-        self.resolved = resolved
+        self.call, self.arguments, self.attempt = call, arguments, attempt
+        self.recorded, self.resolved = recorded, resolved
         self.rerun = self.again = rerun
-        self.probe = probe
-        self.secret = secret
-        self.doubt_ms = doubt_ms
+        self.probe, self.secret, self.doubt_ms = probe, secret, doubt_ms
 
     def run(self) -> Generator[Need, Any, End]:
         """Walk to an end."""
@@ -205,7 +199,7 @@ class Walk:
                 if end is not None:
                     return end
             self.attempt += 1
-            yield Append((*self._proposal(), self._receipt("started")), starts=True)
+            yield Append(self._start(), starts=True)
             outcome = yield Call(self.attempt)
             if isinstance(outcome, Returned):
                 return (yield from self._keep(outcome, [self._receipt("committed")]))
@@ -213,6 +207,13 @@ class Walk:
             if end is not None:
                 return end
             last, self.again = True, False
+
+    def _start(self) -> tuple[Any, ...]:
+        """Stage 5, behind what is not recorded of stage 1."""
+        if self.attempt == 1 and not self.recorded:
+            self.recorded = self.resolved = True
+            return (Opening(self.call, self.arguments),)
+        return (*self._proposal(), self._receipt("started"))
 
     def _take_key(self) -> Generator[Need, Any, End | None]:
         """Before stage 5: None when the business key is this attempt's; else nothing starts, and that is the answer."""
@@ -224,14 +225,13 @@ class Walk:
         if self.again:
             return Closing("unknown_effect", said.message)
         answer = said.answer or Answer(said.holder, ErrorAnswer(KEY_HELD, said.message, said.holder))
-        told = yield from self._tell(answer)
+        told = yield from tell(self.call, answer, json_text(answer.value))
         if told is None:
             return Closing("result_not_kept", "the answer could not be kept beside the journal")
         if said.answer is not None:
             told["heldBy"] = said.holder
-        first = [] if self.attempt else [events.effect_receipt(self.call, "not_started")]
-        said_first = [*self._proposal(), *first]
-        yield Append((*said_first, told, events.tool_result(self.call, is_error=answer.error is not None)))
+        said = [*self._proposal(), *([] if self.attempt else [events.effect_receipt(self.call, "not_started")])]
+        yield Append((*said, told, events.tool_result(self.call, is_error=answer.error is not None)))
         return Answered(answer)
 
     def _held(self) -> Generator[Need, Any, Any]:
@@ -251,22 +251,17 @@ class Walk:
             if committed:
                 yield Append((self._receipt("committed", "withheld"),))
             return Answered(answer)
-        told = yield from self._tell(answer)
+        text = json_text(answer.value)
+        if committed and self.attempt == 1 and failed is None and not is_long(text):
+            yield Append((Answering(self.call, text),))
+            return Answered(answer)
+        told = yield from tell(self.call, answer, text)
         if told is None:
             if committed:
                 yield Append((self._receipt("committed", "failed"),))
             return Closing("result_not_kept", "the answer could not be kept beside the journal")
         yield Append((told, *committed, events.tool_result(self.call, is_error=failed is not None)))
         return Answered(answer)
-
-    def _tell(self, answer: Answer) -> Generator[Need, Any, Event | None]:
-        """The event of an answer; its bytes are kept first when they are long. None: they could not be kept."""
-        text = json_text(answer.value)
-        if not is_long(text):
-            return inline(self.call.step_id, answer, text)
-        data = text.encode()
-        digest = yield Save(data)
-        return None if digest is None else beside(self.call.step_id, answer, text, digest, len(data))
 
     def _doubt(self, outcome: Raised | Cancelled, *, last: bool) -> Generator[Need, Any, End | None]:
         """Stage 7': nobody returned. None: it is proved that nothing happened and the call may start once more."""
@@ -326,6 +321,15 @@ class Walk:
         return [] if self.probe is None else [probe_evidence(self.probe, now)]
 
 
+def tell(call: CallFacts, answer: Answer, text: str) -> Generator[Need, Any, Event | None]:
+    """The event of an answer that is this JSON text, kept first when it is long. None: it could not be kept."""
+    if not is_long(text):
+        return inline(call.step_id, answer, text)
+    data = text.encode()
+    digest = yield Save(data)
+    return None if digest is None else beside(call.step_id, answer, text, digest, len(data))
+
+
 def ask(probe: ProbeFacts, attempt: int, started_ms: int) -> Generator[Need, Any, Verdict]:
     """Ask until it is known, at most for a minute. "Did not happen" counts only once no request can still land."""
     since = asked = yield Now()
@@ -358,7 +362,7 @@ def settle_happened(
     """Record that an attempt happened, with its result where one is given and can be kept; a secret one never is."""
     given = verdict.result is not msgspec.UNSET
     answer = Answer(verdict.result if given else None)
-    told = (yield from Walk(call, None)._tell(answer)) if given and not secret else None
+    told = (yield from tell(call, answer, json_text(answer.value))) if given and not secret else None
     kept = told is not None
     review = review_event(call, attempt, verdict, source=source, by=by, evidence=evidence, result_recorded=kept)
     yield Append((review,) if told is None else (review, told))

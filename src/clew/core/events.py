@@ -45,6 +45,39 @@ class CallFacts:
         self.tool, self.turn_id, self.fingerprint, self.capability = tool, turn_id, fingerprint, capability
 
 
+class Opening(msgspec.Struct, frozen=True):
+    """Said of a call about which nobody is asked: it is proposed, resolved, and its first attempt opens."""
+
+    call: CallFacts
+    arguments: Any
+
+    def events(self) -> tuple[Event, ...]:
+        """Event by event."""
+        call = self.call
+        return tool_call(call, self.arguments), capability_resolved(call), effect_receipt(call, "started")
+
+
+class Answering(msgspec.Struct, frozen=True):
+    """Said of a first attempt that returned a value: the answer, as JSON text, what is known of it, and the result."""
+
+    call: CallFacts
+    text: str
+
+    def events(self) -> tuple[Event, ...]:
+        """Event by event."""
+        call = self.call
+        told = step_output(call.step_id, self.text)
+        return told, effect_receipt(call, "committed"), tool_result(call, is_error=False)
+
+
+def spelt(sayings: Sequence[Any]) -> tuple[Any, ...]:
+    """What is said, with openings and answers event by event."""
+    found: list[Any] = []
+    for said in sayings:
+        found += said.events() if isinstance(said, Opening | Answering) else (said,)
+    return tuple(found)
+
+
 def tool_call(call: CallFacts, arguments: Any) -> Event:
     """A call was proposed; `arguments` are redacted, the fingerprint is of the true ones."""
     event: Event = {

@@ -65,7 +65,7 @@ def _must_run(state: RunState, what: str) -> None:
         raise Illegal(f"{what} while the operation is {state.state}")
 
 
-def _count_number(state: RunState, step_id: str) -> None:
+def count_number(state: RunState, step_id: str) -> None:
     """Remember the highest number of each path and name, so that new steps go on from there."""
     name, _, digits = step_id.rpartition("-")
     if digits.isdigit() and digits.isascii():
@@ -105,13 +105,13 @@ def _tool_call(state: RunState, event: Event, record: Record, position: int) -> 
     call = CallState(step, call_id, key, tool, turn_id, asked, position)
     state.calls.put(step, call)
     state.pending.put(step, step)
-    _count_number(state, step)
-    _count_call(state, call_id)
+    count_number(state, step)
+    count_call(state, call_id)
     state.metrics.tool_calls += 1
     state.metrics.steps_started += 1
 
 
-def _count_call(state: RunState, call_id: str) -> None:
+def count_call(state: RunState, call_id: str) -> None:
     """Call ids are counted over the whole run; a framework's own ids are not counted."""
     digits = call_id[1:]
     if call_id[:1] == "c" and digits.isdigit() and digits.isascii():
@@ -194,7 +194,7 @@ def _output(state: RunState, event: Event, record: Record, position: int) -> Non
         if child is not None and child.status != "terminal":
             raise Illegal(f"an answer of step {step!r} before the end of child {child.child_id!r}")
         state.steps.put(step, answer)
-        _count_number(state, step)
+        count_number(state, step)
         if "check" in event:
             take_check(state, step, event["check"])
         if "controls" in event:
@@ -261,7 +261,7 @@ def _agent_start(state: RunState, event: Event, record: Record, position: int) -
         raise Illegal(f"turn {turn_id!r} has the id of a step")
     if earlier is None:
         state.turns.put(turn_id, TurnState(turn_id, asked, position, leg=len(state.legs), path=path))
-        _count_number(state, turn_id)
+        count_number(state, turn_id)
         state.metrics.turns += 1
         state.metrics.steps_started += 1
         state.metrics.add_request()
@@ -313,8 +313,8 @@ def _approval_required(state: RunState, event: Event, record: Record, position: 
         state.approvals.put(earlier.approval_id, msgspec.structs.replace(earlier, replaced=name))
     state.approvals.put(name, asked)
     state.asked.put(asked.step_id, name)
-    _count_number(state, asked.step_id)
-    _count_call(state, asked.call_id)
+    count_number(state, asked.step_id)
+    count_call(state, asked.call_id)
 
 
 def _approval_resolved(state: RunState, event: Event, record: Record, position: int) -> None:

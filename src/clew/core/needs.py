@@ -7,6 +7,7 @@ import msgspec
 from clew.core.answers import Answer, Unrecorded
 from clew.core.checkpoint import Manifest, Whole
 from clew.core.cover import Cover
+from clew.core.events import spelt
 from clew.core.review import CannotTell, Source, Verdict
 
 # What the walk needs.
@@ -23,10 +24,15 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Append these events (or moves of the operation) together, durably. `starts`: an attempt opens with it."""
+    """Append what is said (events, moves of the operation) together, durably. `starts`: an attempt opens with it."""
 
-    events: tuple[Any, ...]
+    said: tuple[Any, ...]
     starts: bool = False
+
+    @property
+    def events(self) -> tuple[Any, ...]:
+        """The same, event by event."""
+        return spelt(self.said)
 
 
 class Save(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """The shapes of one journal line and of what is appended together. No meaning of the payloads: that is `state`."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -32,6 +32,9 @@ class Record(msgspec.Struct, gc=False, omit_defaults=True, rename="camel"):
     append: int | None = None
 
 
+_read: Final = msgspec.json.Decoder(Record).decode_lines
+
+
 class Draft(msgspec.Struct, frozen=True, gc=False):
     """One record before it has a number: what is said, not where it stands."""
 
@@ -42,19 +45,21 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
 class Batch(msgspec.Struct, frozen=True, gc=False):
     """One append, encoded: whole lines that are written and synced together.
 
-    `first` is the sequence of the first record and the `append` of all; `chain` is the value after the last.
+    `first` and `last` are the sequences of its records, `first` the `append` of all; `chain` is the value after the
+    last; `made` are the records from which its lines were made, where there were any.
     """
 
     run_id: str
     first: int
-    records: tuple[Record, ...]
+    last: int
     data: bytes
     chain: str
+    made: tuple[Record, ...] | None = None
 
     @property
-    def last(self) -> int:
-        """Sequence of the last record of this append."""
-        return self.first + len(self.records) - 1
+    def records(self) -> tuple[Record, ...]:
+        """The records, as a reader of the lines finds them."""
+        return tuple(_read(self.data)) if self.made is None else self.made
 
 
 class Head(msgspec.Struct, frozen=True, rename="camel"):

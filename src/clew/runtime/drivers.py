@@ -139,7 +139,7 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
     if isinstance(need, Append):
         if need.starts:
             _check_start(gate, ticket)
-        return gate.journal.append(need.events, starts=need.starts)
+        return gate.journal.append(need.said, starts=need.starts)
     if isinstance(need, Call):
         ticket.ran = True
         late = gate.returned_late(ticket, need.attempt)
@@ -245,7 +245,7 @@ async def _meet_async(gate: Gate, ticket: Ticket, need: Need) -> tuple[Any, Base
     if isinstance(need, Append):
         if need.starts:
             _check_start(gate, ticket)
-        return None, await gate.journal.append_from_loop(need.events, starts=need.starts)
+        return None, await gate.journal.append_from_loop(need.said, starts=need.starts)
     if isinstance(need, Call):
         ticket.ran = True
         late = gate.returned_late(ticket, need.attempt)

@@ -10,6 +10,7 @@ from clew.core.compose import Composed, Saying, compose
 from clew.core.records import Head, Record
 from clew.core.state import RunState
 from clew.core.times import format_ms
+from clew.core.usual import Usual, usual
 from clew.errors import Refused, Stop, Storage
 from clew.runtime.clock import Clock, LegTime
 from clew.runtime.pool import SYNCS, Kept, through
@@ -128,7 +129,7 @@ class Journal:
         elif self.state.aborting and _asks_or_records(sayings):
             raise Stop("the run is aborting")
 
-    def _compose(self, sayings: Sequence[Saying]) -> Composed:
+    def _compose(self, sayings: Sequence[Saying]) -> Composed | Usual:
         if self.fault is not None:
             raise Storage(
                 f"journal of run {self.state.run_id!r} took a failed append; nothing more is acknowledged",
@@ -140,6 +141,8 @@ class Journal:
         # One by one, for another thread may add to them at any time.
         riders = [self.riders.popleft() for _ in range(len(self.riders))] if self.riders else []
         at, size = format_ms(self.clock.now_ms()), self.writer.size_bytes
+        if not riders and (found := usual(self.state, sayings, at=at, new_id=self.new_id, size_bytes=size)):
+            return found
         try:
             fork, self._fork = self._fork, None
             return compose(self.state, [*riders, *sayings], at=at, new_id=self.new_id, size_bytes=size, fork=fork)
@@ -147,7 +150,7 @@ class Journal:
             self.riders.extendleft(reversed(riders))
             raise
 
-    def _write(self, composed: Composed, starts: bool) -> None:
+    def _write(self, composed: Composed | Usual, starts: bool) -> None:
         if not composed.batch.data:
             return
         # Free, or the journal is being closed, or this is a forked child: then the writer refuses by itself.
@@ -161,14 +164,14 @@ class Journal:
             if alone:
                 self._writing.release()
 
-    def _apply(self, composed: Composed) -> None:
+    def _apply(self, composed: Composed | Usual) -> None:
         try:
-            self.state.merge(composed.state)
-            self._fork = composed.state
+            self._fork = composed.apply(self.state)
         except BaseException as fault:
             self.fault = fault
             raise
-        self._tell(composed.batch.records)
+        if self._untold is not None or self._watcher is not None:
+            self._tell(composed.batch.records)
 
     def watch(self, watcher: "Watcher | None") -> None:
         """Tell `watcher` of each record once it is durable, from the leg's first on."""

@@ -188,7 +188,7 @@ class Walk:
             answer, told = self._error_answer(outcome.kind, outcome.message)
             yield Append(tuple(told))
             return Answered(answer)
-        return (yield from self._keep(outcome, []))
+        return (yield from self._keep(outcome, attempted=False))
 
     def _run_attempts(self) -> Generator[Need, Any, End]:
         """Stages 5 to 7': open an attempt, run it, record what is known of it; at most once more by itself."""
@@ -202,7 +202,7 @@ class Walk:
             yield Append(self._start(), starts=True)
             outcome = yield Call(self.attempt)
             if isinstance(outcome, Returned):
-                return (yield from self._keep(outcome, [self._receipt("committed")]))
+                return (yield from self._keep(outcome, attempted=True))
             end = (yield from self._doubt(outcome, last=last)) or (yield from self._refusal())
             if end is not None:
                 return end
@@ -243,23 +243,24 @@ class Walk:
                 break
         return said
 
-    def _keep(self, outcome: Returned, committed: list[Event]) -> Generator[Need, Any, End]:
+    def _keep(self, outcome: Returned, *, attempted: bool) -> Generator[Need, Any, End]:
         """Stage 7: it returned, that is known."""
         failed = outcome.failed
         answer = Answer(outcome.value, None if failed is None else ErrorAnswer("failed", failed, outcome.value))
         if self.secret:
-            if committed:
+            if attempted:
                 yield Append((self._receipt("committed", "withheld"),))
             return Answered(answer)
         text = json_text(answer.value)
-        if committed and self.attempt == 1 and failed is None and not is_long(text):
+        if attempted and self.attempt == 1 and failed is None and not is_long(text):
             yield Append((Answering(self.call, text),))
             return Answered(answer)
         told = yield from tell(self.call, answer, text)
         if told is None:
-            if committed:
+            if attempted:
                 yield Append((self._receipt("committed", "failed"),))
             return Closing("result_not_kept", "the answer could not be kept beside the journal")
+        committed = [self._receipt("committed")] if attempted else []
         yield Append((told, *committed, events.tool_result(self.call, is_error=failed is not None)))
         return Answered(answer)
 
@@ -289,7 +290,7 @@ class Walk:
         """The probe knows."""
         assert self.probe is not None
         by, source = self.probe.by, self.probe.source
-        evidence = yield from self._evidence()
+        evidence = [probe_evidence(self.probe, (yield Now()))]
         if isinstance(verdict, Happened):
             answer = yield from settle_happened(
                 self.call, self.attempt, verdict, by=by, evidence=evidence, source=source, secret=self.secret
@@ -315,10 +316,6 @@ class Walk:
 
     def _review(self, verdict: Settlement, source: Any, by: str, evidence: list[Event]) -> Event:
         return review_event(self.call, self.attempt, verdict, source=source, by=by, evidence=evidence)
-
-    def _evidence(self) -> Generator[Need, Any, list[Event]]:
-        now = yield Now()
-        return [] if self.probe is None else [probe_evidence(self.probe, now)]
 
 
 def tell(call: CallFacts, answer: Answer, text: str) -> Generator[Need, Any, Event | None]:

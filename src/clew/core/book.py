@@ -20,9 +20,11 @@ class Book(Generic[V]):
 
     def get(self, name: str) -> V | None:
         """The entry, or None when there is none or it was struck out."""
-        book = self
+        entry, book = self._page.get(name), self
+        if entry is not None or book._beneath is None:
+            return entry
         while (entry := book._page.get(name)) is None:
-            if book._beneath is None or name in book._page:
+            if name in book._page or book._beneath is None:
                 return None
             book = book._beneath
         return entry
@@ -72,7 +74,7 @@ class Book(Generic[V]):
 
     def __bool__(self) -> bool:
         """False when nothing was ever entered; True is no promise that nothing was struck out again."""
-        return bool(self._page) or (self._beneath is not None and bool(self._beneath))
+        return bool(self._page) or bool(self._beneath)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.items())

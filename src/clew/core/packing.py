@@ -32,8 +32,8 @@ class CallBook(Book[CallState]):
 
     def get(self, name: str) -> CallState | None:
         """The call of this step, or None."""
-        entry: Any = super().get(name)
-        return unpack(self._run_id, name, entry) if entry.__class__ is bytes else entry
+        entry: Any = self._page.get(name) or super().get(name)
+        return unpack(self._run_id, name, entry) if type(entry) is bytes else entry
 
     def fork(self) -> "CallBook":
         """A page on top of this book."""

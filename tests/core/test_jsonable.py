@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from clew.core.canon import canonical
 from clew.core.jsonable import record_result, restore, to_json
 from clew.errors import UsageError
-from tests.strategies import json_values, texts
+from tests.strategies import json_values, scalars, texts
 
 
 class Colour(enum.Enum):
@@ -147,6 +147,33 @@ def test_what_is_kept_survives_the_file(value: Any) -> None:
     kept = to_json(value)
 
     assert kept == json.loads(json.dumps(kept))
+
+
+odd_scalars = scalars | st.sampled_from([2**63 - 1, 2**63, -(2**63), 10**4300, math.nan, math.inf, "\ud83d\ude00", "\udc00"])
+
+
+@given(st.dictionaries(texts | st.sampled_from(["\ud83d\ude00", Word("w")]), odd_scalars, max_size=5))
+def test_a_dict_of_scalars_is_what_it_is_inside_of_a_list(value: dict[Any, Any]) -> None:
+    """It has a short way of its own, which must not be seen in what is kept or refused."""
+    assert repr([record_result(value)]) == repr(record_result([value]))
+    assert _kept(value, at="$[0]") == _kept([value], at="$")
+
+
+def _kept(value: Any, *, at: str) -> str:
+    """What is kept of it, or why it is refused."""
+    try:
+        return repr(to_json(value, at=at)).strip("[]")
+    except UsageError as fault:
+        return fault.message
+
+
+def test_the_copy_of_scalars_is_private() -> None:
+    """What the agent changes after the call must not change the record."""
+    value = {"order": "1042"}
+    kept = to_json(value)
+    value["order"] = "1043"
+
+    assert kept == {"order": "1042"}
 
 
 def test_the_copy_is_private() -> None:

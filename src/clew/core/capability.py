@@ -32,12 +32,12 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=False, dict=True):
     resolution: Literal["resolved", "fallback"]
     issues: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def free(self) -> bool:
         """Effect none and replay safe: the only calls that need no receipt and may simply run again."""
         return self.effect == "none" and self.replay == "safe"
 
-    @property
+    @cached_property
     def disposition(self) -> Disposition:
         """What a resume needs before it may run the call again (#142)."""
         if self.replay == "unsafe":

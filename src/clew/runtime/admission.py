@@ -153,9 +153,9 @@ class Admission(Door):
 
     def _next(self, name: str) -> int:
         """The next number of a name: above all that are recorded and all that this leg gave out."""
-        recorded = self.journal.state.numbers.get(name) or 0
-        self._numbers[name] = max(self._numbers.get(name, 0), recorded) + 1
-        return self._numbers[name]
+        recorded, given = self.journal.state.numbers.get(name) or 0, self._numbers.get(name, 0)
+        self._numbers[name] = number = (given if given > recorded else recorded) + 1
+        return number
 
     def next_in_leg(self, path: str, name: str) -> str:
         """The id of the next step of this name here, counted from the beginning of the leg, as the agent replays."""

@@ -149,7 +149,9 @@ def test_what_is_kept_survives_the_file(value: Any) -> None:
     assert kept == json.loads(json.dumps(kept))
 
 
-odd_scalars = scalars | st.sampled_from([2**63 - 1, 2**63, -(2**63), 10**4300, math.nan, math.inf, "\ud83d\ude00", "\udc00"])
+odd_scalars = scalars | st.sampled_from(
+    [2**63 - 1, 2**63, -(2**63), 10**4300, math.nan, math.inf, "\ud83d\ude00", "\udc00"]
+)
 
 
 @given(st.dictionaries(texts | st.sampled_from(["\ud83d\ude00", Word("w")]), odd_scalars, max_size=5))

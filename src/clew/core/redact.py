@@ -40,7 +40,7 @@ _GAP: Final = r"(?:\s|\\[nr])*"
 
 
 _KindOf = Callable[[str], str | None]
-"""The kind of secret that a member of this name holds, or None; `_NOTHING` where the name itself is no secret either."""
+"""The kind of secret that a member of this name holds, or None; `_NOTHING` where the name itself is none either."""
 
 _NOTHING: Final = ""
 

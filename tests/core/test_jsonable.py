@@ -149,12 +149,11 @@ def test_what_is_kept_survives_the_file(value: Any) -> None:
     assert kept == json.loads(json.dumps(kept))
 
 
-odd_scalars = scalars | st.sampled_from(
-    [2**63 - 1, 2**63, -(2**63), 10**4300, math.nan, math.inf, "\ud83d\ude00", "\udc00"]
-)
+odd = st.sampled_from([2**63 - 1, 2**63, -(2**63), 10**4300, math.nan, math.inf, "\ud83d\ude00", "\udc00", "é"])
+odd_names = st.sampled_from(["a", "b", "\ud83d\ude00", "\U0001f600", "é", Word("w")])
 
 
-@given(st.dictionaries(texts | st.sampled_from(["\ud83d\ude00", Word("w")]), odd_scalars, max_size=5))
+@given(st.dictionaries(odd_names, scalars | odd, max_size=3))
 def test_a_dict_of_scalars_is_what_it_is_inside_of_a_list(value: dict[Any, Any]) -> None:
     """It has a short way of its own, which must not be seen in what is kept or refused."""
     assert repr([record_result(value)]) == repr(record_result([value]))
@@ -167,6 +166,18 @@ def _kept(value: Any, *, at: str) -> str:
         return repr(to_json(value, at=at)).strip("[]")
     except UsageError as fault:
         return fault.message
+
+
+@pytest.mark.parametrize("odd_one", ["\ud83d\ude00", Word("w"), Rights.READ])
+def test_a_scalar_that_is_not_json_as_it_is_becomes_so(odd_one: Any) -> None:
+    """The short way is for what needs no change."""
+    assert repr([to_json({"a": odd_one})]) == repr(to_json([{"a": odd_one}]))
+
+
+@pytest.mark.parametrize("odd_one", [10**4300, -(10**4300), math.nan], ids=["large", "small", "nan"])
+def test_a_scalar_that_json_does_not_have_is_refused_in_a_dict_of_scalars(odd_one: Any) -> None:
+    """The short way must let nothing pass that the walk refuses."""
+    assert "$.a" == spoiled({"a": odd_one})["path"]
 
 
 def test_the_copy_of_scalars_is_private() -> None:

@@ -246,6 +246,13 @@ def test_configured_values_are_hidden_everywhere() -> None:
     )
 
 
+def test_a_short_configured_value_is_hidden_below_a_harmless_name() -> None:
+    """It is shorter than every shape, and still a secret."""
+    hidden = OURS.answer({"note": "hunter2", "count": 1, "hunter2": 2})
+
+    assert {"note": "[redacted:configured]", "count": 1, "[redacted:configured]": 2} == hidden
+
+
 def test_the_longest_configured_value_wins() -> None:
     """Half a secret must not be left over because it begins like another."""
     assert OURS.text("hunter2-long") == "[redacted:configured]"

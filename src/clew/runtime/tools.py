@@ -78,9 +78,7 @@ class Tool:
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by name, defaults left out. `UsageError` (`invalid_arguments`) when they do not fit."""
-        if not args and list(kwargs) == self._by_name:
-            return dict(kwargs)
-        if not args and kwargs.keys() == set(self._by_name):
+        if not args and self._by_name.keys() == kwargs.keys():
             # What `bind` would say too, in the order of the signature.
             return {name: kwargs[name] for name in self._by_name}
         try:
@@ -303,12 +301,12 @@ def _takes_call(signature: inspect.Signature) -> bool:
     return first.annotation is Call or str(first.annotation).rpartition(".")[2] == "Call"
 
 
-def _named(signature: inspect.Signature, takes_call: bool) -> list[str]:
+def _named(signature: inspect.Signature, takes_call: bool) -> dict[str, None]:
     """The parameters, if each of them can be given by name and there is no other; else nothing that arguments match."""
     parameters = list(signature.parameters.values())[takes_call:]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     usual = all(parameter.kind in named for parameter in parameters)
-    return [parameter.name for parameter in parameters] if usual else ["*"]
+    return dict.fromkeys(parameter.name for parameter in parameters) if usual else {"*": None}
 
 
 def _return_annotation(body: Body) -> Any:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from clew.core.canon import canonical
 from clew.core.jsonable import record_result, restore, to_json
 from clew.errors import UsageError
-from tests.strategies import json_values, texts
+from tests.strategies import json_values, scalars, texts
 
 
 class Colour(enum.Enum):
@@ -147,6 +147,46 @@ def test_what_is_kept_survives_the_file(value: Any) -> None:
     kept = to_json(value)
 
     assert kept == json.loads(json.dumps(kept))
+
+
+odd = st.sampled_from([2**63 - 1, 2**63, -(2**63), 10**4300, math.nan, math.inf, "\ud83d\ude00", "\udc00", "é"])
+odd_names = st.sampled_from(["a", "b", "\ud83d\ude00", "\U0001f600", "é", Word("w")])
+
+
+@given(st.dictionaries(odd_names, scalars | odd, max_size=3))
+def test_a_dict_of_scalars_is_what_it_is_inside_of_a_list(value: dict[Any, Any]) -> None:
+    """It has a short way of its own, which must not be seen in what is kept or refused."""
+    assert repr([record_result(value)]) == repr(record_result([value]))
+    assert _kept(value, at="$[0]") == _kept([value], at="$")
+
+
+def _kept(value: Any, *, at: str) -> str:
+    """What is kept of it, or why it is refused."""
+    try:
+        return repr(to_json(value, at=at)).strip("[]")
+    except UsageError as fault:
+        return fault.message
+
+
+@pytest.mark.parametrize("odd_one", ["\ud83d\ude00", Word("w"), Rights.READ])
+def test_a_scalar_that_is_not_json_as_it_is_becomes_so(odd_one: Any) -> None:
+    """The short way is for what needs no change."""
+    assert repr([to_json({"a": odd_one})]) == repr(to_json([{"a": odd_one}]))
+
+
+@pytest.mark.parametrize("odd_one", [10**4300, -(10**4300), math.nan], ids=["large", "small", "nan"])
+def test_a_scalar_that_json_does_not_have_is_refused_in_a_dict_of_scalars(odd_one: Any) -> None:
+    """The short way must let nothing pass that the walk refuses."""
+    assert "$.a" == spoiled({"a": odd_one})["path"]
+
+
+def test_the_copy_of_scalars_is_private() -> None:
+    """What the agent changes after the call must not change the record."""
+    value = {"order": "1042"}
+    kept = to_json(value)
+    value["order"] = "1043"
+
+    assert kept == {"order": "1042"}
 
 
 def test_the_copy_is_private() -> None:

@@ -246,6 +246,13 @@ def test_configured_values_are_hidden_everywhere() -> None:
     )
 
 
+def test_a_short_configured_value_is_hidden_below_a_harmless_name() -> None:
+    """It is shorter than every shape, and still a secret."""
+    hidden = OURS.answer({"note": "hunter2", "count": 1, "hunter2": 2})
+
+    assert {"note": "[redacted:configured]", "count": 1, "[redacted:configured]": 2} == hidden
+
+
 def test_the_longest_configured_value_wins() -> None:
     """Half a secret must not be left over because it begins like another."""
     assert OURS.text("hunter2-long") == "[redacted:configured]"
@@ -285,18 +292,18 @@ def test_hiding_twice_changes_nothing_more(value: Any) -> None:
     assert once is OURS.arguments(once)
 
 
-@given(json_values(spiced))
-def test_the_same_object_means_nothing_was_hidden(value: Any) -> None:
+@given(st.sampled_from([OPEN, OURS]), json_values(spiced))
+def test_the_same_object_means_nothing_was_hidden(redactor: Redactor, value: Any) -> None:
     """A probe waits for the true arguments exactly when some were hidden."""
-    hidden = OURS.answer(value)
+    hidden = redactor.answer(value)
 
     assert (hidden is value) == (repr(hidden) == repr(value))
 
 
-@given(json_values(spiced))
-def test_no_secret_is_left(value: Any) -> None:
+@given(st.sampled_from([OPEN, OURS]), json_values(spiced))
+def test_no_secret_is_left(redactor: Redactor, value: Any) -> None:
     """The one property that counts."""
-    left = repr(OURS.answer(value))
+    left = repr(redactor.answer(value))
 
     assert not [secret for _, secret in SECRETS if repr(secret)[1:-1] in left]
 

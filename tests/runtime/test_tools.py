@@ -136,6 +136,22 @@ def test_the_call_is_given_to_those_who_ask_for_it(body: Any, takes: bool) -> No
     assert takes == tool.takes_call
 
 
+def test_arguments_by_name_stand_in_the_order_of_the_signature() -> None:
+    """A record tells the same call the same way, however it was written."""
+    first, second = (
+        Tool(plain).bind((), kwargs) for kwargs in ({"order": "1", "cents": 2}, {"cents": 2, "order": "1"})
+    )
+
+    assert ["order", "cents"] == list(first) == list(second)
+
+
+def test_bound_arguments_are_a_dict_of_their_own() -> None:
+    """What a caller does with its own dict changes nothing of the call."""
+    kwargs = {"order": "1", "cents": 2}
+
+    assert Tool(plain).bind((), kwargs) is not kwargs
+
+
 @pytest.mark.parametrize(
     ("body", "args", "kwargs", "expected"),
     [

@@ -10,6 +10,8 @@ from clew.core.events import Event, step_output
 INLINE_BYTES: Final = 16 * 1024
 PREVIEW_CHARS: Final = 1024
 
+_encode: Final = msgspec.json.Encoder().encode
+
 
 class ErrorAnswer(msgspec.Struct, frozen=True):
     """An answer that is an error: `kind` is the exception's name or `denied`, `nothing_happened`, `failed`."""
@@ -35,13 +37,16 @@ class Unrecorded(msgspec.Struct, frozen=True):
 def json_text(value: Any) -> str:
     """JSON text of a value that the walker has passed, or of a Struct of such; lone surrogates as escapes."""
     try:
-        return msgspec.json.encode(value).decode()
+        return _encode(value).decode()
     except UnicodeEncodeError:
         return json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def is_long(text: str) -> bool:
     """Is it too long to stand in a record?"""
+    if len(text) <= INLINE_BYTES // 4:
+        # No character has more than four bytes.
+        return False
     return len(text) > INLINE_BYTES or len(text.encode("utf-8", "surrogatepass")) > INLINE_BYTES
 
 

@@ -32,12 +32,12 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=False, dict=True):
     resolution: Literal["resolved", "fallback"]
     issues: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def free(self) -> bool:
         """Effect none and replay safe: the only calls that need no receipt and may simply run again."""
         return self.effect == "none" and self.replay == "safe"
 
-    @property
+    @cached_property
     def disposition(self) -> Disposition:
         """What a resume needs before it may run the call again (#142)."""
         if self.replay == "unsafe":
@@ -48,6 +48,10 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=False, dict=True):
 
     def as_json(self) -> dict[str, Any]:
         """The members as they stand in a `capability_resolved` event."""
+        return {**self._members, "issues": list(self.issues)}
+
+    @cached_property
+    def _members(self) -> dict[str, Any]:
         return {
             "tool": self.tool,
             "effect": self.effect,
@@ -57,7 +61,6 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=False, dict=True):
             "durability": self.durability,
             "source": self.source,
             "resolution": self.resolution,
-            "issues": list(self.issues),
         }
 
     def fingerprint(self) -> str:

@@ -23,6 +23,7 @@ MARK: Final = "$clew"
 _DEPTH: Final = 200
 _DIGITS: Final = 4300
 _TOO_LARGE: Final = 10**_DIGITS
+_SHORT: Final = 1 << 63
 _TEXT_LENGTH: Final = 500
 _STRINGS: Final = frozenset({str})
 _NO_FORM: Final = object()
@@ -56,7 +57,8 @@ def to_json(value: object, *, at: str = "$") -> Json:
         DESIGN §4, §5 stage 1; reference/journal.md §3.
     """
     try:
-        return _node(value, _Walk(_raise))
+        plain = _flat(value)
+        return _node(value, _Walk(_raise)) if plain is None else plain
     except _Refused as refused:
         raise _not_json(at + "".join(reversed(refused.steps)), refused.found, refused.why) from None
     except RuntimeError as error:
@@ -74,7 +76,8 @@ def record_result(value: object) -> Json:
         DESIGN §5, answers; journal.md §1.
     """
     try:
-        return _node(value, _Walk(_mark))
+        plain = _flat(value)
+        return _node(value, _Walk(_mark)) if plain is None else plain
     except Exception:  # noqa: BLE001  # whatever goes wrong, the effect has happened and its answer must be kept
         return _mark(value, "")
 
@@ -189,6 +192,26 @@ def _mark(value: object, _why: str) -> Json:
     except Exception as error:  # noqa: BLE001  # the value's own code
         text = f"<{type(value).__name__} whose repr() raised {type(error).__name__}>"
     return {MARK: "repr", "text": text}
+
+
+def _flat(value: object) -> dict[str, Json] | None:
+    """A copy of what most calls are given and return, a dict of scalars that are JSON as they are; None: walk it."""
+    if type(value) is not dict:
+        return None
+    plain = value.copy()
+    for key, item in plain.items():
+        kind = type(item)
+        if kind is str:
+            if not item.isascii():
+                return None
+        elif kind is int:
+            if not -_SHORT < item < _SHORT:
+                return None
+        elif kind is not bool and item is not None:
+            return None
+        if type(key) is not str or not key.isascii():
+            return None
+    return plain
 
 
 def _node(value: object, walk: _Walk) -> Json:

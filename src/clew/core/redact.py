@@ -40,12 +40,19 @@ _GAP: Final = r"(?:\s|\\[nr])*"
 
 
 _KindOf = Callable[[str], str | None]
+"""The kind of secret that a member of this name holds, or None; `_NOTHING` where the name itself is none either."""
+
+_NOTHING: Final = ""
 
 
 class _Shape(NamedTuple):
-    """A kind of secret that can be recognised. `hints`: one of these texts is in every secret of the kind."""
+    """A kind of secret that can be recognised. `hints`: one of these texts is in every secret of the kind.
+
+    `common`: what all hints have in common, so that most texts are asked but once.
+    """
 
     kind: str
+    common: str
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
 
@@ -58,8 +65,8 @@ def _prefix(text: str) -> str:
     return rf"{text}(?:(?<![A-Za-z0-9_-]{text})|(?<=\\[nrt]{text}))"
 
 
-def _shape(kind: str, hints: str, pattern: str) -> _Shape:
-    return _Shape(kind, tuple(hints.split()), re.compile(pattern))
+def _shape(kind: str, hints: str, pattern: str, *, common: str = "") -> _Shape:
+    return _Shape(kind, common or hints, tuple(hints.split()), re.compile(pattern))
 
 
 # Every pattern is linear: a run of characters is entered at its beginning only, or is bounded. Where a pattern has a
@@ -81,19 +88,27 @@ _SHAPES: Final = [
         _prefix("sk-")
         + r"(?=[A-Za-z_-]*+[0-9])(?:(?=[a-z0-9_-]*+[A-Z])[A-Za-z0-9_-]{20,}+|(?:[a-z0-9]{1,8}-){0,3}[a-z0-9]{24,}+)",
     ),
-    _shape("github-token", "ghp_ gho_ ghs_ ghu_ ghr_", r"gh[pousr]_[A-Za-z0-9]{36,}+"),
+    _shape("github-token", "ghp_ gho_ ghs_ ghu_ ghr_", r"gh[pousr]_[A-Za-z0-9]{36,}+", common="gh"),
     _shape("github-token", "github_pat_", r"github_pat_[A-Za-z0-9_]{22,}+"),
     _shape("gitlab-token", "glpat-", r"glpat-[A-Za-z0-9_-]{20,}+"),
     _shape("aws-key", "AKIA", _prefix("AKIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _shape("aws-key", "ASIA", _prefix("ASIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _shape("slack-token", "xoxa- xoxb- xoxp- xoxr- xoxs-", _prefix("xox") + r"[abprs]-[A-Za-z0-9-]{10,}+"),
-    _shape("google-key", "AIza", _prefix("AIza") + r"[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
-    _shape("stripe-key", "sk_live_ rk_live_", r"[sr]k_live_[A-Za-z0-9]{16,}+"),
-    _shape("jwt", "eyJ", _prefix("eyJ") + r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"),
     _shape(
-        "bearer",
-        "earer EARER",
-        r"(?<![A-Za-z0-9])(?:[Bb]earer|BEARER)[ \t]{1,8}(?=[A-Za-z._~+/=-]*+[0-9])([A-Za-z0-9._~+/=-]{16,}+)",
+        "slack-token",
+        "xoxa- xoxb- xoxp- xoxr- xoxs-",
+        _prefix("xox") + r"[abprs]-[A-Za-z0-9-]{10,}+",
+        common="xox",
+    ),
+    _shape("google-key", "AIza", _prefix("AIza") + r"[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    _shape("stripe-key", "sk_live_ rk_live_", r"[sr]k_live_[A-Za-z0-9]{16,}+", common="k_live_"),
+    _shape("jwt", "eyJ", _prefix("eyJ") + r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"),
+    *(
+        _shape(
+            "bearer",
+            hint,
+            r"(?<![A-Za-z0-9])(?:[Bb]earer|BEARER)[ \t]{1,8}(?=[A-Za-z._~+/=-]*+[0-9])([A-Za-z0-9._~+/=-]{16,}+)",
+        )
+        for hint in ("earer", "EARER")
     ),
     _shape("url-password", "://", r"://[^\s/:@?#\"'\[\]]{0,256}:([^\s/@?#\"'\[\]]{1,256}+)@"),
 ]
@@ -141,53 +156,50 @@ class Redactor:
         (`OPENAI_API_KEY`, `dbPassword`); `maxTokens` and `nextPageToken` are no secrets (contract W49).
         What a secret name holds is hidden whole, except null, booleans and empty values.
         """
-        return self._node(value, _argument_kind)
+        return self._node(value, _kind_by_argument)
 
     def answer(self, value: Json) -> Json:
         """Hide secrets in what a tool returned: by shape, and configured values; never by the name of a member.
 
         The agent gets what the tool returned, the same live and replayed, unless it is a recognisable secret.
         """
-        return self._node(value, _answer_kind)
+        return self._node(value, _kind_by_member)
 
     def text(self, text: str) -> str:
         """Hide secrets in free text: by shape, and configured values."""
         if self._configured is not None:
             text = _replaced(text, self._configured, _configured_marker)
-        if len(text) < _SHORTEST_SHAPE:
-            return text
-        for shape in _SHAPES:
-            for hint in shape.hints:
-                if hint in text:
-                    text = _replaced(text, shape.pattern, functools.partial(_marker, shape.kind))
-                    break
-        return text
+        return _by_shape(text)
 
     def _node(self, value: Json, kind_of: _KindOf) -> Json:
         kind = type(value)
-        if kind is str:
-            return self.text(value)
         if kind is dict:
             return self._dict(value, kind_of)
+        if kind is str:
+            return self.text(value)
         if kind is list:
             items = [self._node(item, kind_of) for item in value]
             return value if _all_same(value, items) else items
         return value
 
     def _dict(self, value: dict[str, Json], kind_of: _KindOf) -> Json:
-        hidden = False
-        keys: list[str] = []
-        items: list[Json] = []
+        hidden: dict[str, tuple[str, Json]] = {}
+        shapes_alone = self._configured is None
         for key, item in value.items():
-            kind = kind_of(key)
-            inert = kind is None and type(item) in _INERT
-            items.append(item if inert else self._member(kind, item, kind_of))
-            keys.append(self.text(key))
-            hidden = hidden or items[-1] is not item or keys[-1] is not key
-        return dict(zip(_told_apart(keys), items, strict=True)) if hidden else value
+            kind, form = kind_of(key), type(item)
+            harmless = form in _INERT or (form is str and len(item) < _SHORTEST_SHAPE)
+            if harmless and kind == _NOTHING and shapes_alone:
+                continue
+            new, name = self._member(kind, item, kind_of), self.text(key)
+            if new is not item or name is not key:
+                hidden[key] = name, new
+        if not hidden:
+            return value
+        members = [hidden.get(key, (key, item)) for key, item in value.items()]
+        return dict(zip(_told_apart([name for name, _ in members]), [item for _, item in members], strict=True))
 
     def _member(self, kind: str | None, item: Json, kind_of: _KindOf) -> Json:
-        if kind is None or (kind == _OPAQUE and type(item) is not str):
+        if not kind or (kind == _OPAQUE and type(item) is not str):
             return self._node(item, kind_of)
         marker = f"[redacted:{kind}]"
         keep = kind == _OPAQUE or item is None or type(item) is bool or item in ("", [], {}, marker)
@@ -206,6 +218,16 @@ def _told_apart(keys: list[str]) -> list[str]:
         if count > 1:
             keys[place] = f"{key}#{count}"
     return keys
+
+
+def _by_shape(text: str) -> str:
+    """The text without secrets that can be recognised; the same object where there are none."""
+    if len(text) < _SHORTEST_SHAPE:
+        return text
+    for kind, common, hints, pattern in _SHAPES:
+        if common in text and any(hint in text for hint in hints):
+            text = _replaced(text, pattern, functools.partial(_marker, kind))
+    return text
 
 
 def _replaced(text: str, pattern: re.Pattern[str], marker: Callable[[re.Match[str]], str]) -> str:
@@ -234,8 +256,21 @@ def _configured_marker(found: re.Match[str]) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
+def _kind_by_argument(key: str) -> str | None:
+    return _argument_kind(key) or _of_no_kind(key)
+
+
+@functools.lru_cache(maxsize=4096)
+def _kind_by_member(key: str) -> str | None:
+    return _OPAQUE if _squeezed(key) in _OPAQUE_NAMES else _of_no_kind(key)
+
+
+def _of_no_kind(key: str) -> str | None:
+    return _NOTHING if _by_shape(key) is key else None
+
+
 def _argument_kind(key: str) -> str | None:
-    """The kind of secret that a member of this name holds, or None."""
+    """The kind of secret that an argument of this name holds, or None."""
     squeezed = _squeezed(key)
     if squeezed in _OPAQUE_NAMES:
         return _OPAQUE
@@ -244,11 +279,6 @@ def _argument_kind(key: str) -> str | None:
     words = [word.lower() for word in _WORD.findall(key)]
     endings = ("-".join(words[-count:]) for count in (3, 2, 1))
     return next((ending for ending in endings if ending in _ENDINGS), None)
-
-
-@functools.lru_cache(maxsize=4096)
-def _answer_kind(key: str) -> str | None:
-    return _OPAQUE if _squeezed(key) in _OPAQUE_NAMES else None
 
 
 def _squeezed(key: str) -> str:

@@ -61,7 +61,7 @@ class Admission(Door):
             UsageError: `value_not_json`, `invalid_arguments`; nothing was started.
         """
         try:
-            return self._admitted(given, args, kwargs, place, proposed=proposed, sibling=sibling)
+            return self._admitted(given, args, kwargs, place, proposed, sibling)
         except _Unclaimed as early:
             self.diverge(early.fault)
             raise early.fault from None
@@ -75,12 +75,12 @@ class Admission(Door):
         Of calls side by side a later one may be recorded and an earlier one not: it came to its start first.
         """
         try:
-            return self._admitted(given, args, kwargs, place, proposed=proposed, sibling=sibling)
+            return self._admitted(given, args, kwargs, place, proposed, sibling)
         except _Unclaimed:
             return None
 
     def _admitted(
-        self, given: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place, *, proposed: bool, sibling: bool
+        self, given: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place, proposed: bool, sibling: bool
     ) -> Ticket:
         if not (sibling and self.closing is not None and self.closing.reason == "approval_required"):
             self.check_open()
@@ -133,29 +133,26 @@ class Admission(Door):
         self, tool: Tool, place: Place, asked: str, turn_id: str, business: dict[str, Any] | None
     ) -> CallFacts:
         run_id = self.journal.state.run_id
-        step = self._next_step(place.path, tool.name)
+        path, name = place.path, tool.name
+        step = step_id(path, name, self._next(f"{path}.{name}" if path else name))
         call_id = f"c{self._next('call')}"
         return CallFacts(
             run_id=run_id,
             step_id=step,
             call_id=call_id,
             key=effect_key(run_id, step, call_id),
-            tool=tool.name,
+            tool=name,
             turn_id=turn_id,
             fingerprint=asked,
             capability=tool.capability,
             business=business,
         )
 
-    def _next_step(self, path: str, name: str) -> str:
-        base = f"{path}.{name}" if path else name
-        return step_id(path, name, self._next(base))
-
     def _next(self, name: str) -> int:
         """The next number of a name: above all that are recorded and all that this leg gave out."""
-        recorded = self.journal.state.numbers.get(name) or 0
-        self._numbers[name] = max(self._numbers.get(name, 0), recorded) + 1
-        return self._numbers[name]
+        recorded, given = self.journal.state.numbers.get(name) or 0, self._numbers.get(name, 0)
+        self._numbers[name] = number = max(recorded, given) + 1
+        return number
 
     def next_in_leg(self, path: str, name: str) -> str:
         """The id of the next step of this name here, counted from the beginning of the leg, as the agent replays."""

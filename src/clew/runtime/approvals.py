@@ -137,7 +137,10 @@ class Approvals:
 
     def of(self, ticket: Ticket) -> ApprovalState | None:
         """The last approval of this very call."""
-        asked = approvals.standing_of(self.gate.journal.state, ticket.facts.step_id)
+        state = self.gate.journal.state
+        if not state.asked:
+            return None
+        asked = approvals.standing_of(state, ticket.facts.step_id)
         return asked if asked is not None and asked.key == ticket.facts.key else None
 
     def _by_policy(self, ticket: Ticket, attempt: int) -> Ask | str | None:

@@ -34,8 +34,10 @@ def known(tool: Tool, value: Any, redactor: Redactor) -> Outcome:
     """What a body returned, as JSON, redacted before anybody sees it."""
     if unfinished(value):
         return Raised("TypeError", f"it returned a {type(value).__name__}, which is work that nobody did")
-    failed = redactor.text(text_of(value.message))[:MESSAGE_CHARS] if isinstance(value, Failed) else None
-    answer = record_result(value.value if isinstance(value, Failed) else value)
+    failed = None
+    if isinstance(value, Failed):
+        failed, value = redactor.text(text_of(value.message))[:MESSAGE_CHARS], value.value
+    answer = record_result(value)
     return Returned(answer if tool.secret else redactor.answer(answer), failed)
 
 
@@ -110,7 +112,7 @@ async def run_async(
         if tool.is_async:
             ended = asyncio.ensure_future(_contained(tool, call, work, redactor))
         else:
-            ended = in_own_thread(lambda: _contained_sync(tool, call, work, redactor), tool.name)
+            ended = in_own_thread(lambda: _contained_sync(tool, call, arguments, redactor), tool.name)
     except asyncio.CancelledError as cancelled:
         return Cancelled(), cancelled
     except NoThread as fault:
@@ -132,10 +134,12 @@ async def _contained(tool: Tool, call: Call, work: Callable[[], Any], redactor: 
         return unknown(tool, fault, redactor)
 
 
-def _contained_sync(tool: Tool, call: Call, work: Callable[[], Any], redactor: Redactor) -> Outcome:
+def _contained_sync(tool: Tool, call: Call, arguments: dict[str, Any], redactor: Redactor) -> Outcome:
     try:
         with running(call.key, call.attempt):
-            value = work()
+            value = tool.body(call, **arguments) if tool.takes_call else tool.body(**arguments)
+            if tool.is_async:
+                value = blocking(value)
         return known(tool, value, redactor)
     except BaseException as fault:  # noqa: BLE001  # whatever it raises, that is what is known
         return unknown(tool, fault, redactor)
@@ -177,13 +181,11 @@ def _outcome(ended: "asyncio.Future[Outcome]") -> Outcome:
 
 def run_sync(tool: Tool, call: Call, arguments: dict[str, Any], redactor: Redactor, late: Late) -> Outcome:
     """Run a body from plain code: in the caller's thread, or apart when its time is limited or a loop runs here."""
-    work = _work(tool, call, arguments)
-    body: Callable[[], Any] = (lambda: blocking(work())) if tool.is_async else work
     token = HERE.set(Place(call.run_id, in_tool=True, key=call.key, attempt=call.attempt))
     try:
         if tool.timeout_s is None and not (tool.is_async and a_loop_runs_here()):
-            return _contained_sync(tool, call, body, redactor)
-        return _wait_for(tool, call, body, redactor, late)
+            return _contained_sync(tool, call, arguments, redactor)
+        return _wait_for(tool, call, arguments, redactor, late)
     except KeyboardInterrupt:
         return Cancelled()
     except NoThread as fault:
@@ -201,14 +203,14 @@ def a_loop_runs_here() -> bool:
     return True
 
 
-def _wait_for(tool: Tool, call: Call, body: Callable[[], Any], redactor: Redactor, late: Late) -> Outcome:
+def _wait_for(tool: Tool, call: Call, arguments: dict[str, Any], redactor: Redactor, late: Late) -> Outcome:
     """In a daemon thread; after its time the thread is left behind and its end, if it comes, is handed to `late`."""
     ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
     given_up = threading.Event()
     context = contextvars.copy_context()
 
     def in_thread() -> None:
-        outcome = context.run(_contained_sync, tool, call, body, redactor)
+        outcome = context.run(_contained_sync, tool, call, arguments, redactor)
         ended.put(outcome)
         if given_up.is_set():
             late(outcome)

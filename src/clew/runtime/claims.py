@@ -27,8 +27,11 @@ class Claims:
         Raises:
             Refused: `resume_divergence` when another call of this tool is recorded here and was not asked for yet.
         """
+        waiting = self._calls.get((path, tool))
+        if not waiting and not self._untold:
+            return None
+        waiting = waiting or deque()
         asked = (path, tool, fingerprint)
-        waiting = self._calls.get((path, tool)) or deque()
         for pool in (waiting, self._untold):
             for call in pool:
                 if (call.path, call.tool, call.fingerprint) == asked:

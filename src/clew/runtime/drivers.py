@@ -46,7 +46,7 @@ Walking = Generator[Need, Any, Any]
 
 def _known_end(ticket: Ticket) -> End | None:
     """The end of a call that needs no walk: replayed, or closed by the plan."""
-    return Answered(ticket.replay) if ticket.replay is not None else ticket.end
+    return ticket.end if ticket.replay is None else Answered(ticket.replay)
 
 
 def _at_once(gate: Gate, ticket: Ticket, need: Need) -> Any:
@@ -96,7 +96,8 @@ def pass_sync(gate: Gate, ticket: Ticket) -> Any:
         with gate.flight(ticket):
             try:
                 end, met = drive_sync(gate, ticket, ticket.walk.run())
-                gate.note(end)
+                if not isinstance(end, Answered):
+                    gate.note(end)
             finally:
                 go_on(gate, ticket)
             if gate.extensions is not None:
@@ -140,6 +141,8 @@ def _meet_sync(gate: Gate, ticket: Ticket, need: Need) -> Any:
         if need.starts:
             _check_start(gate, ticket)
         return gate.journal.append(need.said, starts=need.starts)
+    if isinstance(need, Ask):
+        return _at_once(gate, ticket, need)
     if isinstance(need, Call):
         ticket.ran = True
         late = gate.returned_late(ticket, need.attempt)

@@ -16,37 +16,38 @@ class Flights:
         ended: The agent has ended; no call begins any more.
         awaited: Somebody waits for them to end: the agent has ended, or the gate has closed.
         landed: Told whenever one is over, however it ended, once they are awaited.
+        flying: All that are under way; looked at and changed under `lock`.
     """
 
     def __init__(self, break_down: BreakDown) -> None:
-        self._flying: set[Flight] = set()
+        self.flying: set[Flight] = set()
         self.ended = False
         self.awaited = False
         self.landed: Callable[[], None] | None = None
         self.break_down = break_down
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     @property
     def count(self) -> int:
         """How many calls and turns there are."""
-        return len(self._flying)
+        return len(self.flying)
 
     @property
     def keys(self) -> set[str]:
         """The keys of the effects among them."""
-        with self._lock:
-            return {flight.key for flight in self._flying if flight.key}
+        with self.lock:
+            return {flight.key for flight in self.flying if flight.key}
 
     def end(self) -> None:
         """The agent has ended: calls under way are waited for, and no call begins."""
-        with self._lock:
+        with self.lock:
             self.ended = self.awaited = True
 
     def forget_here(self) -> None:
         """This thread has left all its calls. One that Ctrl-C struck at its edge could not say so itself."""
         here = threading.get_ident()
-        with self._lock:
-            self._flying = {flight for flight in self._flying if flight.thread != here}
+        with self.lock:
+            self.flying = {flight for flight in self.flying if flight.thread != here}
 
     def flight(self, ticket: Ticket | None = None) -> "Flight":
         """A call or a turn is under way; what fails inside is the journal, and that ends the leg.
@@ -55,20 +56,6 @@ class Flights:
             Stop: it failed. The agent is not told as of an error: it might go on as if it knew.
         """
         return Flight(self, ticket)
-
-    def begin(self, flight: "Flight") -> None:
-        """One more. `Stop` for a call that comes after the agent's end."""
-        with self._lock:
-            if self.ended and flight.key:
-                raise Stop("the agent has ended")
-            self._flying.add(flight)
-
-    def over(self, flight: "Flight") -> None:
-        """It has ended, however."""
-        with self._lock:
-            self._flying.discard(flight)
-        if self.awaited and self.landed is not None:
-            self.landed()
 
 
 class Flight:
@@ -88,14 +75,22 @@ class Flight:
         self.thread = threading.get_ident()
 
     def __enter__(self) -> None:
-        self._flights.begin(self)
+        flights = self._flights
+        with flights.lock:
+            if flights.ended and self.key:
+                raise Stop("the agent has ended")
+            flights.flying.add(self)
 
     def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
+        flights = self._flights
         try:
             if fault is not None and not isinstance(fault, Stop):
                 self._failed(fault)
         finally:
-            self._flights.over(self)
+            with flights.lock:
+                flights.flying.discard(self)
+            if flights.awaited and flights.landed is not None:
+                flights.landed()
 
     def _failed(self, fault: BaseException) -> None:
         """`Stop` instead of an error, which the agent might go on from."""

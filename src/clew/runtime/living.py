@@ -22,8 +22,10 @@ class running:  # noqa: N801  # reads as a statement: `with running(key, attempt
         _running[self._name] = _running.get(self._name, 0) + 1
 
     def __exit__(self, *_raised: object) -> None:
-        _running[self._name] -= 1
-        if _running[self._name] == 0:
+        left = _running[self._name] - 1
+        if left:
+            _running[self._name] = left
+        else:
             del _running[self._name]
 
 

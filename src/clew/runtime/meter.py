@@ -104,7 +104,8 @@ class Meter(Admission):
         Raises:
             Stop: a limit is reached; the gate has closed.
         """
-        self._begin(NOTHING_NEW)
+        if self._bounded:
+            self._begin(NOTHING_NEW)
 
     def begin_turn(self, *, again: bool) -> None:
         """Count a request to a model, or refuse it by closing the gate; `again`: its turn is recorded already.

@@ -66,6 +66,19 @@ def open_effect() -> tuple[clew.Home, Bank, clew.Agent]:
     return home, bank, agent
 
 
+def test_a_settlement_leaves_why_the_run_paused() -> None:
+    """What the tool raised is what the person who mends it must read, and it is nowhere else on the screen."""
+    home, _, _ = open_effect()
+    before = home.reader.row(RUN)
+    home.settle(RUN, clew.DidNotHappen(), **WHO)
+    told = home.reader.row(RUN)
+
+    assert ("paused", "unknown_effect", "ConnectionError: no answer from the bank", 0) == tuple(
+        told[name] for name in ("shown", "reason", "message", "waitingCount")
+    )
+    assert before["pausedAt"] == told["pausedAt"]
+
+
 def test_happened_with_a_result_is_the_answer() -> None:
     """The agent goes on as if the tool had returned it; the bank is not asked again."""
     home, bank, agent = open_effect()

@@ -245,12 +245,13 @@ def _stand(state: RunState) -> dict[str, Any]:
     closed = state.finish or state.pause
     outcome = closed.get("outcome", {}) if closed is not None else {}
     if closed is None and state.state == "paused" and state.operation is not None:
-        # A person's leg since, to restore or to say something, has not changed why it waits.
+        # A death took the record behind the move: that much is known of why it waits.
         outcome = {"finishReason": state.operation.reason or ""}
     return {
         "state": state.state,
         "reason": outcome.get("finishReason", ""),
         "message": (outcome.get("error") or {}).get("message", ""),
+        **({"pausedAt": state.paused_at} if state.state == "paused" else {}),
     }
 
 

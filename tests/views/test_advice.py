@@ -103,6 +103,26 @@ def test_a_dead_run_without_open_effects_is_resumed_whatever_it_paused_for_befor
     assert ["clew resume k3f"] == steps
 
 
+@pytest.mark.parametrize(
+    ("reason", "step"),
+    [
+        ("agent_error", "mend the agent, then clew resume k3f"),
+        ("budget_exceeded", "clew resume k3f --max-turns N"),
+        ("process_alive", "wait for it or end it, then clew resume k3f"),
+        ("unknown_effect", "clew resume k3f"),
+    ],
+)
+@pytest.mark.parametrize("shown", ["paused", "interrupted"])
+def test_a_run_that_is_paused_is_advised_by_its_reason_also_behind_a_leg_that_died(
+    shown: str, reason: str, step: str
+) -> None:
+    """No agent ran in that leg, so what has to be done first has still to be done first."""
+    open_ = waiting(effect()) if reason == "process_alive" else {}
+    found = row(shown, reason=reason, message="limit turns = 1 reached (1)", **open_) | {"state": "paused"}
+
+    assert [step] == next_steps(found, "k3f")
+
+
 def test_an_owner_elsewhere_is_looked_after_before_it_is_unlocked() -> None:
     """Two writers pay twice; the nonce saves a refused command."""
     steps = next_steps(row("owner_elsewhere"), "k3f")

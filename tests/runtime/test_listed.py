@@ -55,6 +55,7 @@ def test_a_row_that_does_not_say_why_the_run_waits_is_not_believed() -> None:
     home.run_sync(agent, run_id=RUN)
     home.steer(RUN, "look again", by="ann")
     head = store._journals[RUN].head
+    assert head is not None
     old = {name: value for name, value in head.row.items() if name != "pausedAt"} | {"message": ""}
     store._journals[RUN].head = msgspec.structs.replace(head, row=old)
 

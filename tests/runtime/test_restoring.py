@@ -12,6 +12,7 @@ import clew
 from clew.core.compose import Close, Move
 from clew.core.outcome import Outcome
 from clew.errors import ClewError, Held, NotFound, Refused, UsageError
+from clew.runtime.listed import row_of
 from clew.runtime.living import running
 from clew.runtime.recovery import end_leg
 from clew.stores.blobs import FileBlobStore
@@ -375,6 +376,19 @@ def test_why_a_run_waits_is_told_behind_a_restore_that_was_cut_off(keeper: Keepe
     assert ("paused", "agent_error", "a bug", name) == (
         row["shown"], row["reason"], row["message"], row["restoring"]["checkpointId"],
     )  # fmt: skip
+
+
+def test_a_list_believes_the_head_of_a_run_whose_restore_was_cut_off(keeper: Keeper) -> None:
+    """A long journal is not read for a list: without its head the run would be listed as it stood at its beginning."""
+    name = keeper.edit("a", b"call")
+    keeper.begin().append(raised())
+    end_leg(keeper.begin())
+    cut_off(keeper, name, 0)
+    keeper.home.steer(RUN, "wait for me", by="ann")
+    head = keeper.home.reader.store.head(RUN)
+
+    assert head is not None
+    assert (head.row, "restore-1") == (row_of(head), head.row["restoring"]["restoreId"])
 
 
 def raised() -> list[Any]:

@@ -1,5 +1,5 @@
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -14,6 +14,7 @@ SHOWN = (
     "unreadable", "foreign",
 )  # fmt: skip
 SETTLE = "clew settle k3f happened|did-not-happen --by … --reason …"
+LOST = "clew settle k3f CALL happened --by … --reason …"
 PROBE = "clew resume k3f  asks its probe or repeats it, where declared so"
 
 
@@ -94,6 +95,14 @@ def test_what_is_settled_meanwhile_is_resumed() -> None:
     steps = next_steps(row("paused", reason="unknown_effect"), "k3f")
 
     assert ["clew resume k3f"] == steps
+
+
+@pytest.mark.parametrize(("lost", "step"), [(["key-1"], LOST), ([], "clew resume k3f"), (None, LOST)])
+def test_a_secret_answer_is_settled_once(lost: Any, step: str) -> None:
+    """Advised a second time it would be refused; a list of an older clew does not say how many are left."""
+    found = row("paused", reason="secret_answer_lost", **({} if lost is None else {"lost": lost}))
+
+    assert [step] == next_steps(found, "k3f")
 
 
 def test_a_dead_run_without_open_effects_is_resumed_whatever_it_paused_for_before() -> None:

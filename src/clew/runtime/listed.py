@@ -53,6 +53,7 @@ class _Row(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     foreign: str = ""
     paused_at: str = ""
     restoring: dict[str, Any] | None = None
+    lost: list[str] = []
     approvals: list[_Approval] = []
     wanted: int = 0
     allowed: int = 0

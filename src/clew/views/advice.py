@@ -183,7 +183,9 @@ def is_paused(row: Mapping[str, Any]) -> bool:
 
 def is_settled(row: Mapping[str, Any]) -> bool:
     """Did it pause for an effect, and is none in doubt any more?"""
-    doubts = ("unknown_effect", "committed_effect_pending", "result_not_kept")
+    if row.get("reason") == "secret_answer_lost":
+        return row.get("lost") == []
+    doubts = ("unknown_effect", "committed_effect_pending", "result_not_kept", "process_alive")
     return row.get("reason") in doubts and not row.get("waitingCount")
 
 

@@ -115,6 +115,22 @@ def test_what_waits_for_a_new_limit_is_named_unless_one_is_given(shell: Shell) -
     assert ["1", "2"] == shell.payments
 
 
+def test_what_waits_for_a_new_limit_waits_also_behind_a_command_that_was_cut_off(shell: Shell) -> None:
+    """The leg that died called no agent: the limit is still the one that was reached."""
+    shell("run", "agent.py:settle", "1 2", "--run-id", "limited", "--max-calls", "1")
+    shell.start("steer", "limited", "go on", "--by", "ann").end()
+    journal = shell.folder / ".clew" / "runs" / "limited.jsonl"
+    *lines, last = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines))
+    (journal.with_suffix("") / "head.json").unlink()
+
+    listed = shell("ls", "--json").json[0]
+    left = shell("resume", "--all", "--json")
+
+    assert (True, "interrupted", "paused") == (b"leg_ended" in last, listed["shown"], listed["state"])
+    assert (0, "skipped") == (left.code, left.json[0]["did"])
+
+
 def test_what_another_process_runs_is_named_and_left_alone(shell: Shell) -> None:
     """The lock is never taken from it."""
     live = shell.holding()

@@ -96,6 +96,30 @@ def _(found: Situation) -> Situation:
     return found.run("pay:1", "bug").see()
 
 
+@situation("files were put back while it was paused")
+def _(found: Situation) -> Situation:
+    (found.place.folder / "note").write_text("old")
+    found.run("note:new", "bug").look("restore", RUN, "k1", "--by", "ann")
+    return found.see()
+
+
+@situation("a command was cut off while it was paused")
+def _(found: Situation) -> Situation:
+    found.run("pay:1", "bug").look("steer", RUN, "look again", "--by", "ann", real=True)
+    journal = found.place.journal()
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert b'"leg_ended"' in lines.pop()
+    journal.write_bytes(b"".join(lines))
+    (journal.with_suffix("") / "head.json").unlink()
+    return found.see()
+
+
+@situation("settled while it was paused")
+def _(found: Situation) -> Situation:
+    found.run("pay:1", "boom").look("settle", RUN, "did-not-happen", "--by", "ann", "--reason", "looked")
+    return found.see()
+
+
 @situation("it dies again and again")
 def _(found: Situation) -> Situation:
     found.run("pay:1", "early-1", "early-2", "early-3", real=True)

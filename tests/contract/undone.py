@@ -55,3 +55,15 @@ def _(found: Situation) -> Situation:
     except Struck:
         found.see()
     return found
+
+
+@situation("a restore of a paused run was cut off")
+def _(found: Situation) -> Situation:
+    note(found).write_text(OLD, "utf-8")
+    found.run("note:new", "bug")
+    home = type(found.home)(found.place.home, blobs=Dying(found.place.home))
+    try:
+        home.restore(RUN, "k1", by="ann")
+    except Struck:
+        found.see()
+    return found

@@ -314,14 +314,44 @@ def test_a_leg_number_is_not_skipped() -> None:
     assert "leg 2" in error.message
 
 
-def test_a_pause_closes_the_leg_and_the_next_one_lifts_it() -> None:
-    """What closed a leg says nothing of the next one."""
+@pytest.mark.parametrize("move", ["RESUME", "REQUEST_ABORT", "FAIL"])
+def test_a_pause_closes_the_leg_and_is_past_when_the_run_moves_on(move: Any) -> None:
+    """Why it waited once is no news of a run that goes on, or of one that is ended."""
     scribe = Scribe().born()
     scribe.say(*paused("unknown_effect"))
     closed = (scribe.state.legs[0].closed_by, scribe.state.pause is not None)
-    scribe.opened()
+    scribe.opened("resume", Move(move))
 
     assert (("pause", True), None) == (closed, scribe.state.pause)
+
+
+@pytest.mark.parametrize("purpose", ["control", "settle", "repair", "resume"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_leg_in_which_no_agent_ran_leaves_the_pause_as_it_was(purpose: str, ended: bool) -> None:
+    """Who puts a file back at night must still be told what went wrong, however that leg came to its end."""
+    scribe = Scribe().born()
+    scribe.say(*paused("unknown_effect"))
+    said = scribe.state.pause
+    scribe.opened(purpose)
+    if ended:
+        scribe.say(events.leg_ended(2))
+
+    assert said is not None
+    assert (said, said) == (scribe.state.pause, refold(scribe.data).pause)
+
+
+def test_a_pause_behind_another_takes_its_place() -> None:
+    """A probe that was asked again, or a process that still lives, is the newer word on why the run waits."""
+    scribe = Scribe().born()
+    scribe.say(*paused("agent_error"))
+    scribe.opened("resume", Close("pause", Outcome("paused", "process_alive")))
+    scribe.opened("control")
+
+    assert scribe.state.pause is not None
+    assert ("agent_error", "process_alive") == (
+        scribe.state.operation.reason if scribe.state.operation else "",
+        scribe.state.pause["outcome"]["finishReason"],
+    )
 
 
 def test_the_time_of_a_dead_leg_counts_until_its_last_record() -> None:

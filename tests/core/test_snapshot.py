@@ -31,6 +31,7 @@ from tests.histories import (
     paused,
     proposed,
     returned,
+    review,
     start,
     started,
 )
@@ -119,6 +120,53 @@ def test_a_finished_run_is_accounted_for_by_its_finish() -> None:
     )  # fmt: skip
 
 
+def judged(scribe: Scribe) -> list[Any]:
+    """A run with a check that passed and an effect that nobody can vouch for, paused; what its account warns of."""
+    check = {"id": "books", "passed": True}
+    scribe.say(*started(CALL))
+    scribe.say({**events.step_output("check-1", "1"), "check": check})
+    scribe.say(*paused("unknown_effect"))
+    return list(account(scribe.state)["releaseReadiness"]["warnings"])
+
+
+def test_a_paused_run_is_accounted_for_by_its_pause() -> None:
+    """What was recorded then is shown as long as nobody did anything since."""
+    scribe = Scribe().born()
+    judged(scribe)
+    assert scribe.state.pause is not None
+    scribe.state.pause["releaseReadiness"] = {"ready": False, "blockers": ["then"]}
+
+    assert ["then"] == account(scribe.state)["releaseReadiness"]["blockers"]
+
+
+def test_what_was_settled_since_the_pause_is_judged_anew() -> None:
+    """An effect that did not happen is nothing that cannot be undone, and the pause did not know that."""
+    scribe = Scribe().born()
+    before = judged(scribe)
+    scribe.opened("settle", review(CALL, "did_not_happen"))
+    scribe.say(events.leg_ended(2))
+    found = account(scribe.state)
+
+    assert ["1 effect outside cannot be undone: pay"] == before
+    assert ([], ["the run is paused"]) == (
+        found["releaseReadiness"]["warnings"], found["releaseReadiness"]["blockers"],
+    )  # fmt: skip
+
+
+def test_an_account_says_why_the_run_paused_whoever_looked_in_since() -> None:
+    """The words of what the agent raised are what the next person needs first."""
+    scribe = Scribe().born()
+    error = {"code": "agent_error", "message": "ValueError: a bug"}
+    scribe.say(Move("PAUSE", "agent_error"), Close("pause", Outcome("paused", "agent_error", error)))
+    scribe.opened("control")
+    scribe.say(events.leg_ended(2))
+
+    found = account(scribe.state)
+    assert ({"status": "paused", "finishReason": "agent_error", "error": error}, True, 22) == (
+        found["outcome"], found["resumable"], result(scribe).exit_code,
+    )  # fmt: skip
+
+
 def test_a_run_without_an_operation_has_none_in_its_account() -> None:
     """A foreign journal may have been written before there were any."""
     found = account(fold(foreign(("start", {})), "run-1"))
@@ -142,7 +190,9 @@ def test_all_legs_are_in_the_account() -> None:
     scribe.opened("settle")
     found = account(scribe.state)["legs"]
 
-    assert [(1, "pause"), (2, None)] == [(leg["number"], leg["closedBy"]) for leg in found]
+    assert [(1, "pause", True), (2, None, False)] == [
+        (leg["number"], leg["closedBy"], leg["closedAt"] == scribe.state.paused_at) for leg in found
+    ]
 
 
 def test_the_trace_is_what_was_read() -> None:
@@ -311,3 +361,4 @@ def test_a_run_that_waits_for_a_child_exits_as_that_child_would() -> None:
     scribe.say(Move("PAUSE", "child_paused"), Close("pause", outcome))
 
     assert ("child_paused", 5) == (result(scribe).reason, result(scribe).exit_code)
+    assert 5 == result(scribe.opened("control")).exit_code

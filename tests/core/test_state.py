@@ -10,8 +10,9 @@ from clew.core import events
 from clew.core.answers import Answer, beside
 from clew.core.calls import Illegal
 from clew.core.chain import genesis
-from clew.core.compose import Move
+from clew.core.compose import Close, Move
 from clew.core.folding import fold
+from clew.core.outcome import Outcome
 from clew.core.records import Record
 from clew.core.state import RunState, illegal
 from clew.errors import Corrupt
@@ -235,3 +236,24 @@ def test_a_run_that_is_aborting_has_not_ended() -> None:
     scribe.say(resume(2))
 
     assert ("aborting", False) == (scribe.state.state, scribe.state.ended)
+
+
+def test_a_run_is_paused_since_its_last_pause() -> None:
+    """A pause may renew the one before it without a move; who looked in since paused nothing."""
+    scribe = Scribe().born()
+    scribe.say(*paused("agent_error"))
+    first = scribe.state.paused_at
+    scribe.opened("resume", Close("pause", Outcome("paused", "process_alive")))
+    scribe.opened("control")
+    scribe.say(events.leg_ended(3))
+
+    assert ["2026-11-29T14:00:01.000Z", "2026-11-29T14:00:02.000Z"] == [first, scribe.state.paused_at]
+
+
+def test_a_pause_that_a_death_took_was_when_the_run_moved_there() -> None:
+    """The move stands before the record that closes; a machine may keep the one and not the other."""
+    scribe = Scribe().born()
+    scribe.say(Move("PAUSE", "agent_error"))
+    scribe.opened("control")
+
+    assert (None, "2026-11-29T14:00:01.000Z") == (scribe.state.pause, scribe.state.paused_at)

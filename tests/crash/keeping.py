@@ -291,8 +291,7 @@ def _as_wanted(home: clew.Home, root: Path, *, taken_back: bool) -> str:
         may |= {DRAFT: {BEFORE[DRAFT], AFTER[DRAFT], COMMANDED, ""}, GONE: {BEFORE[GONE], ""}}
     wrong = [path for path in {*texts, *may} if texts.get(path, "") not in may.get(path, {""})]
     state, told = home.result(RUN).operation.state, TOLD
-    pauses = [record.payload for record in home.reader.records(RUN) if record.kind == "pause"]
-    if state == "paused" and "ToolError" in str(pauses[-1]["outcome"]):
+    if state == "paused" and "ToolError" in str(home.result(RUN).snapshot["outcome"]):
         # A tool that failed for certain is told so, and that is replayed as told: this agent ends there each time.
         state, told = "completed", TOLD[: len(said)]
     return state if not wrong and said == told else f"{state}: wrong files {wrong}, said {said}"

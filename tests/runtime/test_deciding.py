@@ -72,6 +72,16 @@ def test_a_no_records_the_call_as_not_started_and_pauses() -> None:
     assert ("tool_approval_denied", 20) == (home.result(RUN).reason, home.result(RUN).exit_code)
 
 
+def test_who_said_no_is_told_whoever_looked_in_since() -> None:
+    """The agent is not asked again because of them, so what they said still holds."""
+    home, _, _ = asking()
+    home.deny(RUN, **WHO)
+    home.steer(RUN, "the other account", by="ben")
+    row = home.reader.row(RUN)
+
+    assert ("tool_approval_denied", "pay-1 was denied by ann: looked at the bank") == (row["reason"], row["message"])
+
+
 def test_denied_then_approved_it_is_done_once() -> None:
     """#249: deny, paused; resume and approve: one committed receipt, one change; a further resume is refused."""
     home, bank, agent = asking()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.compose import Move
 from clew.core.needs import Closing, Raised, Returned
 from clew.core.outcome import PERSON_REASONS
 from clew.runtime.ending import late_returns, row
@@ -22,7 +23,7 @@ from clew.stores.memory import MemoryRunStore
 from clew.testing.clock import SetClock
 from tests.disk.living import orphan
 from tests.histories import CHARGE, Scribe, facts, paused, started
-from tests.runtime.stage import RUN, Bank, async_payer, events_of, mortal_home, payer, records_of, state_of
+from tests.runtime.stage import RUN, Bank, async_payer, dies, events_of, mortal_home, payer, records_of, state_of
 
 
 def run_of(agent: Any, **how: Any) -> tuple[clew.Home, clew.RunResult]:
@@ -211,18 +212,60 @@ def test_a_row_says_what_lists_show() -> None:
     )
 
 
-def test_a_row_keeps_its_reason_over_a_persons_leg() -> None:
-    """Who only told it something, or put files back, has not changed why it waits."""
-    home, _ = mortal_home()
+@clew.agent
+def raises(run: clew.SyncRun, prompt: str) -> None:
+    raise LookupError("a bug")
 
-    @clew.agent
-    def agent(run: clew.SyncRun, prompt: str) -> None:
-        raise LookupError("a bug")
 
-    home.run_sync(agent, run_id=RUN)
+WHY = ("state", "reason", "message", "pausedAt", "shown")
+
+
+def test_a_row_keeps_why_the_run_waits_over_a_persons_leg() -> None:
+    """Who only told it something has changed neither what went wrong, nor when, nor what is to be done."""
+    home, _ = run_of(raises)
+    before = home.reader.row(RUN)
+    home.reader.clock.sleep(5.0, lambda: False)
     home.steer(RUN, "look again", by="ann")
+    told = home.reader.row(RUN)
 
-    assert "agent_error" == row(state_of(home))["reason"]
+    assert ("paused", "agent_error", "LookupError: a bug") == tuple(told[name] for name in WHY[:3])
+    assert [before[name] for name in WHY] == [told[name] for name in WHY]
+    assert told["pausedAt"] < told["updatedAt"]
+
+
+def test_a_row_forgets_the_pause_when_the_agent_runs_again() -> None:
+    """What went wrong in an earlier leg would be taken for what is wrong now."""
+    home, store = mortal_home()
+    home.run_sync(raises, run_id=RUN)
+    store.die_at(1, 0)
+    dies(home.resume_sync, RUN, raises)
+    store.revive()
+    told = home.reader.row(RUN)
+
+    assert ("running", "", "", "interrupted") == tuple(told[name] for name in ("state", "reason", "message", "shown"))
+    assert "pausedAt" not in told
+
+
+def test_a_row_of_a_persons_leg_that_died_keeps_why_the_run_waits() -> None:
+    """Two things are wrong then, and the one that was there first is the one to be mended."""
+    home, store = mortal_home()
+    home.run_sync(raises, run_id=RUN)
+    store.die_at(1, 0)
+    dies(home.steer, RUN, "look again", by="ann")
+    store.revive()
+
+    assert ("paused", "agent_error", "LookupError: a bug", "interrupted") == tuple(
+        home.reader.row(RUN)[name] for name in ("state", "reason", "message", "shown")
+    )
+
+
+def test_a_pause_that_a_death_took_is_told_as_far_as_it_is_known() -> None:
+    """The move says for which reason; in what words it went wrong is in the log alone."""
+    scribe = Scribe().born()
+    scribe.say(Move("PAUSE", "agent_error"))
+    told = row(scribe.state)
+
+    assert ("paused", "agent_error", "", told["updatedAt"]) == tuple(told[name] for name in WHY[:4])
 
 
 @pytest.mark.parametrize(("given", "shown"), [("x" * 90, "x" * 79 + "…"), ({"a": 1}, '{"a":1}'), (None, "")])

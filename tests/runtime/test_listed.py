@@ -7,7 +7,7 @@ import pytest
 
 import clew
 from clew.core.records import Head
-from clew.runtime.listed import row_of
+from clew.runtime.listed import row_of, says_why
 from tests.runtime.stage import RUN, Bank, mortal_home, payer
 
 SPOILED: list[tuple[str, Any]] = [
@@ -42,6 +42,33 @@ def test_the_row_that_a_leg_publishes_is_one() -> None:
     head = store.head(RUN)
 
     assert head.row == row_of(head)
+
+
+def test_a_row_that_does_not_say_why_the_run_waits_is_not_believed() -> None:
+    """Heads of an older clew lost the words of a pause behind a person's leg; the journal still has them."""
+    home, store = mortal_home()
+
+    @clew.agent
+    def agent(run: clew.SyncRun, prompt: str) -> None:
+        raise LookupError("a bug")
+
+    home.run_sync(agent, run_id=RUN)
+    home.steer(RUN, "look again", by="ann")
+    head = store._journals[RUN].head
+    assert head is not None
+    old = {name: value for name, value in head.row.items() if name != "pausedAt"} | {"message": ""}
+    store._journals[RUN].head = msgspec.structs.replace(head, row=old)
+
+    assert "LookupError: a bug" == next(home.runs())["message"]
+
+
+def test_a_row_that_an_agents_leg_published_says_why_the_run_waits() -> None:
+    """Else a list of an older home would read every journal of a paused run."""
+    _, store = two_runs()
+    row = store.head(RUN).row
+    old = {name: value for name, value in row.items() if name != "pausedAt"}
+
+    assert (True, True, False) == (says_why(row), says_why(old), says_why({**old, "leg": {"purpose": "control"}}))
 
 
 def test_a_run_without_a_head_has_no_row() -> None:

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.compose import Close, Move
+from clew.core.outcome import Outcome
 from clew.errors import ClewError, Held, NotFound, Refused, UsageError
+from clew.runtime.listed import row_of
 from clew.runtime.living import running
+from clew.runtime.recovery import end_leg
 from clew.stores.blobs import FileBlobStore
 from tests.runtime.keeper import RUN, WHO, Keeper, outcomes, standing
 
@@ -345,6 +349,52 @@ def test_a_dry_run_changes_nothing(keeper: Keeper) -> None:
 
     assert ({"a": "restored"}, True) == (outcomes(report), report["dryRun"])
     assert before == (standing(keeper.folder), journal_of(keeper))
+
+
+def test_why_a_run_waits_is_told_behind_a_restore(keeper: Keeper) -> None:
+    """Who has put a file back at night looks next for what went wrong."""
+    name = keeper.edit("a", b"call")
+    keeper.begin().append(raised())
+    end_leg(keeper.begin())
+    keeper.restore(name)
+    found = keeper.home.result(RUN)
+
+    assert ({"a bug"}, "agent_error", 22) == (
+        {found.snapshot["outcome"]["error"]["message"], keeper.home.reader.row(RUN)["message"]},
+        found.reason, found.exit_code,
+    )  # fmt: skip
+
+
+def test_why_a_run_waits_is_told_behind_a_restore_that_was_cut_off(keeper: Keeper) -> None:
+    """The files may be half put back, and the run had a fault of its own before that."""
+    name = keeper.edit("a", b"call")
+    keeper.begin().append(raised())
+    end_leg(keeper.begin())
+    cut_off(keeper, name, 0)
+    row = keeper.home.reader.row(RUN)
+
+    assert ("paused", "agent_error", "a bug", name) == (
+        row["shown"], row["reason"], row["message"], row["restoring"]["checkpointId"],
+    )  # fmt: skip
+
+
+def test_a_list_believes_the_head_of_a_run_whose_restore_was_cut_off(keeper: Keeper) -> None:
+    """A long journal is not read for a list: without its head the run would be listed as it stood at its beginning."""
+    name = keeper.edit("a", b"call")
+    keeper.begin().append(raised())
+    end_leg(keeper.begin())
+    cut_off(keeper, name, 0)
+    keeper.home.steer(RUN, "wait for me", by="ann")
+    head = keeper.home.reader.store.head(RUN)
+
+    assert head is not None
+    assert (head.row, "restore-1") == (row_of(head), head.row["restoring"]["restoreId"])
+
+
+def raised() -> list[Any]:
+    """The agent raised, and the run waits until that is mended."""
+    outcome = Outcome("paused", "agent_error", {"code": "agent_error", "message": "a bug"})
+    return [Move("PAUSE", "agent_error"), Close("pause", outcome)]
 
 
 def test_a_run_goes_on_behind_a_restore(keeper: Keeper) -> None:

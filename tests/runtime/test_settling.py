@@ -9,6 +9,7 @@ import pytest
 import clew
 from clew.core.records import Batch
 from clew.runtime.commanding import send
+from clew.runtime.listed import row_of
 from clew.runtime.reviewing import Said
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.testing.clock import SetClock
@@ -64,6 +65,46 @@ def open_effect() -> tuple[clew.Home, Bank, clew.Agent]:
     agent = payer(bank.tool(), "1")
     home.run_sync(agent, run_id=RUN)
     return home, bank, agent
+
+
+def test_a_settlement_leaves_why_the_run_paused() -> None:
+    """What the tool raised is what the person who mends it must read, and it is nowhere else on the screen."""
+    home, _, _ = open_effect()
+    before = home.reader.row(RUN)
+    home.settle(RUN, clew.DidNotHappen(), **WHO)
+    told = home.reader.row(RUN)
+
+    assert ("paused", "unknown_effect", "ConnectionError: no answer from the bank", 0) == tuple(
+        told[name] for name in ("shown", "reason", "message", "waitingCount")
+    )
+    assert before["pausedAt"] == told["pausedAt"]
+
+
+def test_a_secret_answer_that_was_settled_is_not_asked_for_again() -> None:
+    """A list that went on asking would send its reader to a command that is refused."""
+    home, _ = mortal_home()
+
+    @clew.tool(effect="external", secret=True)
+    def key(call: clew.Call) -> str:
+        return "a new key"
+
+    @clew.agent(tools=[key])
+    def agent(run: clew.SyncRun, prompt: Any) -> None:
+        run.call(key)
+        raise LookupError("a bug")
+
+    home.run_sync(agent, run_id=RUN)
+    raised = home.reader.row(RUN)
+    home.resume_sync(RUN, agent)
+    wanted = home.reader.row(RUN)
+    home.settle(RUN, clew.Happened(), call="key-1", **WHO)
+    settled = home.reader.row(RUN)
+
+    assert "lost" not in raised
+    assert [("secret_answer_lost", ["key-1"]), ("secret_answer_lost", [])] == [
+        (told["reason"], told["lost"]) for told in (wanted, settled)
+    ]
+    assert row_of(home.reader.store.head(RUN)) is not None
 
 
 def test_happened_with_a_result_is_the_answer() -> None:

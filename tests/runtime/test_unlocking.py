@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.compose import Close, Move
+from clew.core.outcome import Outcome
+from clew.core.records import Draft
+from clew.runtime.recovery import owner_of_leg
 from clew.stores.memory import MemoryRunStore
 from clew.testing.clock import SetClock
 from tests.disk.living import living, output_of
@@ -74,6 +78,24 @@ def test_a_persons_word_is_journaled_without_what_looks_like_a_secret() -> None:
     home.unlock(RUN, nonce="forged", by="ann", reason="curl -H " + "gh" + "p_" + "a1B2c3D4e5F6" * 3)
 
     assert "curl -H [redacted:github-token]" == resumes_of(home)[0]["lockProof"][-1]["fact"]
+
+
+def test_an_unlocked_run_says_why_it_had_paused() -> None:
+    """The owner that is freed had only put something back; what went wrong before that is still to be mended."""
+    store = MemoryRunStore()
+    forger = Forger(store, AGENT, host="elsewhere", machineId="another")
+    outcome = Outcome("paused", "agent_error", {"code": "agent_error", "message": "ValueError: a bug"})
+    forger.say(Move("PAUSE", "agent_error"), Close("pause", outcome))
+    leg = {**owner_of_leg(store, 2, "restoring", "control"), "host": "elsewhere", "machineId": "another"}
+    store.implant(RUN, forger.say(Draft("resume", {"completedStepIds": [], "resumedAt": "-", "leg": leg})).data)
+    home = clew.Home(".clew", takeover="operator", store=store, clock=SetClock())
+    before = home.reader.row(RUN)
+    home.unlock(RUN, nonce="restoring", **WHO)
+    after = home.reader.row(RUN)
+
+    assert ("owner_elsewhere", "paused") == (before["shown"], after["shown"])
+    assert [("agent_error", "ValueError: a bug")] * 2 == [(told["reason"], told["message"]) for told in (before, after)]
+    assert before["pausedAt"] == after["pausedAt"]
 
 
 def test_an_unlocked_run_goes_on() -> None:

@@ -1,5 +1,5 @@
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -14,6 +14,7 @@ SHOWN = (
     "unreadable", "foreign",
 )  # fmt: skip
 SETTLE = "clew settle k3f happened|did-not-happen --by … --reason …"
+LOST = "clew settle k3f CALL happened --by … --reason …"
 PROBE = "clew resume k3f  asks its probe or repeats it, where declared so"
 
 
@@ -96,11 +97,39 @@ def test_what_is_settled_meanwhile_is_resumed() -> None:
     assert ["clew resume k3f"] == steps
 
 
+@pytest.mark.parametrize(("lost", "step"), [(["key-1"], LOST), ([], "clew resume k3f"), (None, LOST)])
+def test_a_secret_answer_is_settled_once(lost: Any, step: str) -> None:
+    """Advised a second time it would be refused; a list of an older clew does not say how many are left."""
+    found = row("paused", reason="secret_answer_lost", **({} if lost is None else {"lost": lost}))
+
+    assert [step] == next_steps(found, "k3f")
+
+
 def test_a_dead_run_without_open_effects_is_resumed_whatever_it_paused_for_before() -> None:
     """Its last pause is history."""
     steps = next_steps(row("interrupted", reason="budget_exceeded"), "k3f")
 
     assert ["clew resume k3f"] == steps
+
+
+@pytest.mark.parametrize(
+    ("reason", "step"),
+    [
+        ("agent_error", "mend the agent, then clew resume k3f"),
+        ("budget_exceeded", "clew resume k3f --max-turns N"),
+        ("process_alive", "wait for it or end it, then clew resume k3f"),
+        ("unknown_effect", "clew resume k3f"),
+    ],
+)
+@pytest.mark.parametrize("shown", ["paused", "interrupted"])
+def test_a_run_that_is_paused_is_advised_by_its_reason_also_behind_a_leg_that_died(
+    shown: str, reason: str, step: str
+) -> None:
+    """No agent ran in that leg, so what has to be done first has still to be done first."""
+    open_ = waiting(effect()) if reason == "process_alive" else {}
+    found = row(shown, reason=reason, message="limit turns = 1 reached (1)", **open_) | {"state": "paused"}
+
+    assert [step] == next_steps(found, "k3f")
 
 
 def test_an_owner_elsewhere_is_looked_after_before_it_is_unlocked() -> None:

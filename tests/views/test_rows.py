@@ -10,6 +10,8 @@ from tests.views.samples import WHEN, effect, row, waiting
 HEAD = "{}  k3f9x2-261129  settle orders.csv   writer pid 812 on vm: {}; last record 13:54"
 THEIRS = "FOREIGN  k3f9x2-261129  settle orders.csv   another program began it and {}; 3 calls, last record 13:54"
 DECIDED = "nobody is waited for: the approval was decided, or lapsed"
+SETTLED = "nobody is waited for: no effect is in doubt now"
+BEFORE = {"state": "paused", "pausedAt": "2026-11-29T13:30:00.000Z", "reason": "agent_error"}
 IDS = st.text(st.sampled_from("abAB1-"), min_size=1, max_size=6).filter(lambda text: text[0] != "-")
 
 
@@ -37,7 +39,15 @@ def test_a_dead_run_reads_as_the_design_promises() -> None:
         ),
         (
             row("paused", reason="approval_required"),
-            f"PAUSED  k3f9x2-261129  settle orders.csv   {DECIDED} (approval_required), since 13:54",
+            f"PAUSED  k3f9x2-261129  settle orders.csv   {DECIDED} (approval_required), paused since 13:54",
+        ),
+        (
+            row("paused", reason="unknown_effect", pausedAt="2026-11-29T13:30:00.000Z"),
+            f"PAUSED  k3f9x2-261129  settle orders.csv   {SETTLED} (unknown_effect), paused since 13:30",
+        ),
+        (
+            row("paused", reason="agent_error", pausedAt="2026-11-29T13:30:00.000Z"),
+            "PAUSED  k3f9x2-261129  settle orders.csv   the agent raised (agent_error), since 13:30",
         ),
         (row("paused"), "PAUSED  k3f9x2-261129  settle orders.csv   it is paused, since 13:54"),
         (
@@ -94,6 +104,31 @@ def test_what_went_wrong_is_said_below() -> None:
     lines = block(row("paused", reason="agent_error", message="ValueError: a bug"), "k3f", WHEN)
 
     assert ["  ValueError: a bug", "  next: mend the agent, then clew resume k3f"] == lines[1:]
+
+
+def test_what_went_wrong_before_somebody_looked_in_is_said_as_such() -> None:
+    """The person who put a file back since would else be taken for the one who met it."""
+    lines = block(row("paused", message="ValueError: a bug", **BEFORE), "k3f", WHEN)
+
+    assert ["  when it paused: ValueError: a bug", "  next: mend the agent, then clew resume k3f"] == lines[1:]
+
+
+@pytest.mark.parametrize("shown", ["interrupted", "running", "stopped", "owner_elsewhere"])
+@pytest.mark.parametrize("message", ["", "ValueError: a bug"])
+def test_a_leg_that_runs_no_agent_does_not_hide_why_the_run_is_paused(shown: str, message: str) -> None:
+    """A command that was cut off is the smaller trouble; the greater one was there before."""
+    lines = block(row(shown, message=message, **BEFORE), "k3f", WHEN)
+
+    told = ["  paused since 13:30: the agent raised (agent_error)", *([f"  {message}"] if message else [])]
+    assert told == lines[1 : 1 + len(told)]
+    assert (shown == "interrupted") == ("  next: mend the agent, then clew resume k3f" in lines)
+
+
+def test_a_leg_that_died_amid_a_decision_says_that_nobody_is_waited_for() -> None:
+    """The yes is recorded, whatever became of its leg."""
+    lines = block(row("interrupted", **{**BEFORE, "reason": "approval_required"}), "k3f", WHEN)
+
+    assert f"  paused since 13:30: {DECIDED} (approval_required)" == lines[1]
 
 
 def test_a_list_stands_in_columns() -> None:

@@ -15,7 +15,7 @@ from clew.errors import ClewError, UsageError
 from clew.runtime.control import ON_TERMINATE
 from clew.runtime.home import Home
 from clew.runtime.tools import Agent
-from clew.views.advice import STATES, plan_lines, reason_text
+from clew.views.advice import STATES, is_paused, plan_lines, reason_text
 from clew.views.measures import limit_reached
 from clew.views.plain import count_text, one_line
 
@@ -125,10 +125,8 @@ def _agent(home: Home, run_id: str) -> Agent:
 def _not_now(row: Mapping[str, Any], terms: Terms) -> str:
     """Why a run is not even tried, in words; empty when it is."""
     shown, reason = row["shown"], str(row.get("reason", ""))
-    if shown in ("interrupted", "unreadable"):
-        return ""
-    if shown != "paused":
-        return STATES.get(shown, f"it is {shown}")
+    if not is_paused(row):
+        return "" if shown in ("interrupted", "unreadable") else STATES.get(shown, f"it is {shown}")
     if reason == "tool_approval_denied":
         # Asking again right away whoever has just said no is for a person to want.
         return reason_text(reason)

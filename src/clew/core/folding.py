@@ -128,7 +128,6 @@ def _open_leg(state: RunState, owner: object, record: Record) -> None:
         _count_active(state, state.last_time)
     state.metrics.lose_open()
     state.legs = (*state.legs, leg)
-    state.pause = None
     state.amid = state.finish is None
 
 
@@ -142,7 +141,7 @@ def close_leg(state: RunState, by: str, at: str, active_ms: int | None = None) -
     else:
         state.active_ms += active_ms
         state.clock_stepped = True
-    state.legs = (*state.legs[:-1], msgspec.structs.replace(leg, closed_by=by))
+    state.legs = (*state.legs[:-1], msgspec.structs.replace(leg, closed_by=by, closed_at=at))
     state.amid = False
 
 
@@ -180,6 +179,9 @@ def _operation(state: RunState, record: Record, position: int) -> None:
         _check_completed(state)
     state.operation = operation
     state.aborting = fact.to == "aborting"
+    if state.own and fact.to != "paused":
+        # Not a new leg makes a pause past: one that only decides or puts back leaves the run as it stood.
+        state.pause = None
 
 
 def _check_completed(state: RunState) -> None:

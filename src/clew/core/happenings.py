@@ -328,7 +328,7 @@ def _leg_ended(state: RunState, event: Event, record: Record, position: int) -> 
     leg = state.unclosed_leg
     if leg is None or _whole(event, "leg") != leg.number:
         raise Illegal(f"leg {event.get('leg')!r} is not the open one")
-    state.legs = (*state.legs[:-1], msgspec.structs.replace(leg, closed_by="leg_ended"))
+    state.legs = (*state.legs[:-1], msgspec.structs.replace(leg, closed_by="leg_ended", closed_at=record.timestamp))
     state.amid = False
 
 

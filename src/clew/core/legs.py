@@ -13,7 +13,7 @@ _NUMBERS = ("number", "pid", "startTick")
 class Leg(msgspec.Struct, frozen=True, gc=False):
     """One leg. `owner` is the member `leg` as recorded; `answers` counts the answers there were when it opened.
 
-    `watermark` is how far its session had come then.
+    `watermark` is how far its session had come then; `closed_by` and `closed_at` are empty while nothing closed it.
     """
 
     number: int
@@ -24,6 +24,7 @@ class Leg(msgspec.Struct, frozen=True, gc=False):
     answers: int
     watermark: int = 0
     closed_by: str = ""
+    closed_at: str = ""
 
     @property
     def closed(self) -> bool:

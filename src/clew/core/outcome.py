@@ -72,7 +72,7 @@ def waited_reason(outcome: Outcome) -> str:
 
 
 def outcome_now(state: RunState) -> Outcome:
-    """The outcome as the last pause or finish said it; of a run in motion, what its operation says."""
+    """The outcome as the finish, or the pause from which nothing led on, said it; else what the operation says."""
     closed = state.finish or state.pause
     if closed is not None and type(closed.get("outcome")) is dict:
         said = closed["outcome"]

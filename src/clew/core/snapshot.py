@@ -8,6 +8,7 @@ from clew.core.artifacts import artifact_rows
 from clew.core.evaluation import check_rows, evaluation, readiness
 from clew.core.extensions import receipt_rows
 from clew.core.guarding import checkpoint_rows
+from clew.core.legs import Leg
 from clew.core.loops import last_loop
 from clew.core.operation import DurableOperation
 from clew.core.outcome import effect_row, exit_code, outcome_now, waited_reason
@@ -39,7 +40,7 @@ def effect_rows(state: RunState) -> Iterator[dict[str, Any]]:
 def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict[str, Any]:
     """As `snapshot`, with `trace` and `effects` empty: they grow with the run, and not every reader keeps them."""
     outcome = outcome_now(state)
-    closed = state.finish or state.pause or {}
+    closed = _last_word(state)
     return {
         "schemaVersion": 1,
         "runId": state.run_id,
@@ -61,8 +62,19 @@ def outline(state: RunState, facts: Facts, *, integrity: dict[str, Any]) -> dict
         "integrity": integrity,
         "loop": last_loop(state),
         **_kin(state),
-        "legs": [{**leg.owner, "openedAt": leg.opened_at, "closedBy": leg.closed_by or None} for leg in state.legs],
+        "legs": [_leg_row(leg) for leg in state.legs],
     }
+
+
+def _leg_row(leg: Leg) -> dict[str, Any]:
+    closed = {"closedBy": leg.closed_by or None, "closedAt": leg.closed_at or None}
+    return {**leg.owner, "openedAt": leg.opened_at, **closed}
+
+
+def _last_word(state: RunState) -> dict[str, Any]:
+    """The record that closed the run last; a pause behind which something was settled has not judged that yet."""
+    untouched = state.leg is None or state.leg.closed_by == "pause"
+    return state.finish or (state.pause if untouched else None) or {}
 
 
 def _kin(state: RunState) -> dict[str, Any]:

@@ -247,6 +247,14 @@ class RunState:
         return leg if leg is not None and not leg.closed else None
 
     @property
+    def paused_at(self) -> str:
+        """When a run of ours that is paused came to that; where a death took the pause itself, when it moved there."""
+        assert self.operation is not None
+        moved = self.operation.records[-1].timestamp
+        closed = (leg.closed_at for leg in reversed(self.legs) if leg.closed_by == "pause")
+        return moved if self.pause is None else next(closed, moved)
+
+    @property
     def input(self) -> Any:
         """What the run was asked."""
         return self.start.get("initialPrompt")

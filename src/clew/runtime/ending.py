@@ -16,7 +16,7 @@ from clew.core.delegation import unjoined, waited_for
 from clew.core.effect import settle_happened
 from clew.core.jsonable import record_result
 from clew.core.needs import Need, Returned
-from clew.core.outcome import PERSON_REASONS, Outcome, effect_row
+from clew.core.outcome import PERSON_REASONS, Outcome, effect_row, outcome_now
 from clew.core.review import Happened
 from clew.core.state import RunState
 from clew.core.times import format_ms, parse_ms
@@ -214,6 +214,7 @@ def row(state: RunState) -> dict[str, Any]:
         "legClosed": state.unclosed_leg is None,
         **_kin(state),
         **_restoring(state),
+        **_lost(state),
     }
 
 
@@ -224,6 +225,14 @@ def _restoring(state: RunState) -> dict[str, Any]:
         return {}
     told = {"restoreId": begun.restore_id, "checkpointId": begun.checkpoint_id, "later": bool(begun.through)}
     return {"restoring": told}
+
+
+def _lost(state: RunState) -> dict[str, Any]:
+    """Where it is paused for a secret answer: the calls that want one still. While their process lives, none does."""
+    if state.state != "paused" or outcome_now(state).finish_reason != "secret_answer_lost":
+        return {}
+    calls = [call for call in state.unanswered() if call.persistence == "withheld" and call.settled_by is None]
+    return {"lost": [call.step_id for call in calls]}
 
 
 def _kin(state: RunState) -> dict[str, Any]:
@@ -245,12 +254,13 @@ def _stand(state: RunState) -> dict[str, Any]:
     closed = state.finish or state.pause
     outcome = closed.get("outcome", {}) if closed is not None else {}
     if closed is None and state.state == "paused" and state.operation is not None:
-        # A person's leg since, to restore or to say something, has not changed why it waits.
+        # A death took the record behind the move: that much is known of why it waits.
         outcome = {"finishReason": state.operation.reason or ""}
     return {
         "state": state.state,
         "reason": outcome.get("finishReason", ""),
         "message": (outcome.get("error") or {}).get("message", ""),
+        **({"pausedAt": state.paused_at} if state.state == "paused" else {}),
     }
 
 

@@ -51,6 +51,9 @@ class _Row(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     leg: dict[str, Any] | None
     leg_closed: bool
     foreign: str = ""
+    paused_at: str = ""
+    restoring: dict[str, Any] | None = None
+    lost: list[str] = []
     approvals: list[_Approval] = []
     wanted: int = 0
     allowed: int = 0
@@ -71,3 +74,8 @@ def row_of(head: Head | None) -> dict[str, Any] | None:
     except msgspec.ValidationError:
         return None
     return head.row
+
+
+def says_why(row: dict[str, Any]) -> bool:
+    """Does the row of a paused run say why? One of an older clew did not, behind a leg that ran no agent."""
+    return row["state"] != "paused" or "pausedAt" in row or (row["leg"] or {}).get("purpose") in (None, "run", "resume")

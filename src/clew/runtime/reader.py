@@ -23,7 +23,7 @@ from clew.errors import ClewError, Corrupt, NotFound
 from clew.runtime.clock import Clock
 from clew.runtime.ending import row
 from clew.runtime.examined import facts_and_trouble, facts_at_end
-from clew.runtime.listed import row_of
+from clew.runtime.listed import row_of, says_why
 from clew.stores.base import BlobStore, Reading, RunStore, SessionStore, Tail, Upkeep
 
 _SOUND = ("clean", "being_written")
@@ -120,7 +120,7 @@ class Reader:
     def _row(self, run_id: str, listed: int | None) -> dict[str, Any]:
         head, size = self.store.head(run_id), self.store.size_bytes(run_id)
         told = row_of(head)
-        if head is not None and told is not None and head.size_bytes == size:
+        if head is not None and told is not None and head.size_bytes == size and says_why(told):
             return dict(told)
         # One that is shorter than its head says has lost records: it is read, and found to be corrupt, however long.
         if listed is not None and size > listed and (head is None or head.size_bytes <= size):

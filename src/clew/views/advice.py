@@ -160,21 +160,33 @@ def next_steps(row: Mapping[str, Any], run: str) -> list[str]:
         return []
     asked = wanted_steps(row, run) if row.get("wanted") else []
     # What still lives may still happen: nothing of it can be settled yet.
-    if row.get("waitingCount") and (shown, row.get("reason")) != ("paused", "process_alive"):
+    reason, paused = str(row.get("reason", "")), is_paused(row)
+    if row.get("waitingCount") and not (paused and reason == "process_alive"):
         again = f"clew resume {run}  asks its probe or repeats it, where declared so"
         return [*_settling(row, run), again, *_result_hint(row), *asked]
     if asked:
         return asked
-    reason = str(row.get("reason", ""))
     child = row.get("child")
-    if shown == "paused" and reason == "child_paused" and child:
+    if paused and reason == "child_paused" and child:
         return _through_the_child(child, run)
-    settled = reason in ("unknown_effect", "committed_effect_pending", "result_not_kept")
-    dimension = limit_reached(row) if shown == "paused" and reason == "budget_exceeded" else ""
+    dimension = limit_reached(row) if paused and reason == "budget_exceeded" else ""
     if dimension:
         return [f"clew resume {run} {FLAGS[dimension]}"]
-    known = None if shown == "interrupted" or settled else REASONS.get(reason)
+    known = REASONS.get(reason) if paused and not is_settled(row) else None
     return [(known.next if known is not None else _RESUME).format(run=run)]
+
+
+def is_paused(row: Mapping[str, Any]) -> bool:
+    """Does it wait? Also one that is shown as interrupted: a leg has died then in which no agent was called."""
+    return row["shown"] == "paused" or (row["shown"] == "interrupted" and row.get("state") == "paused")
+
+
+def is_settled(row: Mapping[str, Any]) -> bool:
+    """Did it pause for an effect, and is none in doubt any more?"""
+    if row.get("reason") == "secret_answer_lost":
+        return row.get("lost") == []
+    doubts = ("unknown_effect", "committed_effect_pending", "result_not_kept", "process_alive")
+    return row.get("reason") in doubts and not row.get("waitingCount")
 
 
 def _restoring(row: Mapping[str, Any], run: str) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from clew.views.advice import RESULT_HINT, STATES, next_steps, reason_text
+from clew.views.advice import RESULT_HINT, STATES, is_settled, next_steps, reason_text
 from clew.views.approvals import approval_lines
 from clew.views.effects import waiting_lines
 from clew.views.plain import When, count_text, one_line, size_text
@@ -50,9 +50,7 @@ def block(row: Row, run: str, when: When, widths: tuple[int, int] = (0, 0)) -> l
     state, run_id = label(row).ljust(widths[0]), str(row["runId"]).ljust(widths[1])
     head = "  ".join(part for part in (state, run_id, asked) if part)
     lines = [f"{head}   {standing(row, when)}".rstrip()]
-    message = one_line(str(row.get("message", "")), 300)
-    if message and row["shown"] in ("paused", "failed"):
-        lines.append(f"  {message}")
+    lines += [f"  {line}" for line in _why(row, when)]
     how = "under way" if row["shown"] in LIVING else "uncertain"
     lines += [f"  {line}" for line in waiting_lines(row.get("waiting") or [], row.get("waitingCount", 0), when, how)]
     lines += [f"  {line}" for line in approval_lines(row, when)]
@@ -68,6 +66,27 @@ def block(row: Row, run: str, when: When, widths: tuple[int, int] = (0, 0)) -> l
     return lines + [f"  {word} {step}" for word, step in zip(words, steps, strict=False)]
 
 
+def _why(row: Row, when: When) -> list[str]:
+    """The words of its end or its pause; of a leg that died without calling the agent also what it is paused for."""
+    message, shown = one_line(str(row.get("message", "")), 300), row["shown"]
+    since = row.get("pausedAt", row.get("updatedAt"))
+    if shown in ("paused", "failed"):
+        # Who put files back or settled something since is not who met that.
+        earlier = "" if since == row.get("updatedAt") else "when it paused: "
+        return [f"{earlier}{message}"] if message else []
+    if "pausedAt" not in row:
+        return []
+    waits = _nobody(row) or reason_text(str(row.get("reason") or STATES["paused"]))
+    return [f"paused since {when.minute(str(since))}: {waits}", *([message] if message else [])]
+
+
+def _nobody(row: Row) -> str:
+    """That a paused run waits for nobody, where what it paused for was decided or settled since; empty otherwise."""
+    if row.get("reason") == "approval_required" and not row.get("wanted"):
+        return "nobody is waited for: the approval was decided, or lapsed (approval_required)"
+    return f"nobody is waited for: no effect is in doubt now ({row['reason']})" if is_settled(row) else ""
+
+
 def standing(row: Row, when: When) -> str:
     """Where a run stands, in words."""
     shown = row["shown"]
@@ -79,10 +98,11 @@ def standing(row: Row, when: When) -> str:
         return f"{calls}, done {since}"
     if shown == "foreign":
         return f"{STATES[shown]}{_their_last_word(row)}; {calls}, last record {since}"
-    if shown == "paused" and row.get("reason") == "approval_required" and not row.get("wanted"):
-        return f"nobody is waited for: the approval was decided, or lapsed (approval_required), since {since}"
     if shown in ("paused", "failed"):
-        return f"{reason_text(str(row.get('reason') or STATES[shown]))}, since {since}"
+        since = when.minute(str(row.get("pausedAt", row.get("updatedAt", ""))))
+        nobody = _nobody(row) if shown == "paused" else ""
+        waits = f"{nobody}, paused" if nobody else f"{reason_text(str(row.get('reason') or STATES[shown]))},"
+        return f"{waits} since {since}"
     leg = row.get("leg")
     if leg is None:
         return f"{STATES.get(shown, shown)}, {calls}"

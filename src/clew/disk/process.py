@@ -219,10 +219,15 @@ else:
             return ""
 
     def _user() -> str:
+        return _name_of(os.geteuid())
+
+    @lru_cache(maxsize=1)
+    def _name_of(user_id: int) -> str:
+        """Looked up once, for it is told to people and proves nothing; by number, for a process may change its user."""
         try:
-            return pwd.getpwuid(os.geteuid()).pw_name
+            return pwd.getpwuid(user_id).pw_name
         except KeyError:
-            return str(os.geteuid())
+            return str(user_id)
 
     def _read(path: Path) -> str:
         try:

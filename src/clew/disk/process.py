@@ -219,15 +219,19 @@ else:
             return ""
 
     def _user() -> str:
-        return _name_of(os.geteuid())
+        user_id = os.geteuid()
+        try:
+            return _name_of(user_id)
+        except KeyError:
+            return str(user_id)
 
     @lru_cache(maxsize=1)
     def _name_of(user_id: int) -> str:
-        """Looked up once, for it is told to people and proves nothing; by number, for a process may change its user."""
-        try:
-            return pwd.getpwuid(user_id).pw_name
-        except KeyError:
-            return str(user_id)
+        """Looked up once, for it is told to people and proves nothing; by number, for a process may change its user.
+
+        `KeyError` where it has no name, which is asked anew: that may come of a directory that cannot be reached now.
+        """
+        return pwd.getpwuid(user_id).pw_name
 
     def _read(path: Path) -> str:
         try:

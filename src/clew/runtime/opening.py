@@ -39,7 +39,7 @@ from clew.runtime.recovery import (
     unspoken,
 )
 from clew.runtime.reopening import blocked_reason, reopening
-from clew.runtime.source import relative, source_of
+from clew.runtime.source import Sources, relative
 from clew.runtime.stilling import still
 from clew.runtime.talking import NO_SESSION, Beginning, holding, session_again, session_for
 from clew.runtime.tools import Agent
@@ -57,6 +57,7 @@ class HomeParts(msgspec.Struct, frozen=True):
     takeover: Takeover
     workspaces: Callable[[str], Workspace]
     processes: Processes
+    sources: Sources
     extensions: tuple[Extension, ...] = ()
     keys: KeyIndex | None = None
     upkeep: Upkeep | None = None
@@ -96,7 +97,7 @@ def start_run(
         Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
     """
     asked = as_recorded(agent, prompt)
-    config, source = agent.fingerprint(), source_of(agent, place.base)
+    config, source = agent.fingerprint(), place.sources.of(agent, place.base)
     start = {
         "configName": agent.name,
         "schemaVersion": 1,

@@ -2,20 +2,24 @@
 
 import hashlib
 import inspect
+import os
 import stat
-import weakref
+import sys
 from collections.abc import Callable
 from functools import lru_cache
-from os import stat_result
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from clew.runtime.clock import Clock
 from clew.runtime.tools import Agent
 
-_FILES: Final[weakref.WeakKeyDictionary[Callable[..., Any], Path]] = weakref.WeakKeyDictionary()
-_KNOWN: Final = 64
+SETTLED_S: Final = 0.02
+KNOWN: Final = 64
+
+Stands = tuple[int, int, int, int, int]
+"""How a file stands: device, inode, size, time of content, time of change."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -28,77 +32,109 @@ class Source(msgspec.Struct, frozen=True):
     digest: str = ""
 
 
-def source_of(agent: Agent, base: Path) -> Source:
-    """Where an agent is found again from `base`, looked up now: one look at its file, which is read when it changed."""
-    file = _file_of(agent.body)
-    found = None if file is None else _look(file)
-    if file is None or found is None or not stat.S_ISREG(found.st_mode):
-        return Source()
-    name = getattr(agent.body, "__qualname__", agent.name)
-    return Source(f"{_relative(file, found, base)}:{name}", _digest(file, found))
+class _Seen(NamedTuple):
+    stands: Stands
+    since_s: float
+    digest: str = ""
+
+
+class Sources:
+    """The files that the agents of a home are written in; lives as long as the home.
+
+    A file is looked at for each run. It is read again unless it stands as it did when it was read, and had stood so for
+    20 ms then: within one tick of the clock a file can change and look the same. That it had is known by an earlier
+    look and a clock of this process, for the times of a file may be those of another machine.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[str, _Seen] = {}
+
+    def of(self, agent: Agent, base: Path) -> Source:
+        """Where an agent is found again from `base`, and what is written there: now."""
+        file = _file_of(agent.body)
+        stands = None if file is None else _look(file)
+        if file is None or stands is None:
+            return Source()
+        name = getattr(agent.body, "__qualname__", agent.name)
+        return Source(f"{relative(Path(file), base)}:{name}", self._digest(file, stands))
+
+    def _digest(self, file: str, stands: Stands) -> str:
+        now_s, seen = self._clock.monotonic_s(), self._seen.get(file)
+        if seen is None or seen.stands != stands:
+            seen = _Seen(stands, now_s)
+        elif seen.digest:
+            return seen.digest
+        try:
+            read, digest = _read(file)
+        except OSError:
+            return ""
+        if read == stands and now_s - seen.since_s > SETTLED_S:
+            seen = seen._replace(digest=digest)
+        if len(self._seen) >= KNOWN:
+            self._seen.clear()
+        self._seen[file] = seen
+        return digest
 
 
 def relative(path: Path, base: Path) -> str:
-    """A path as it is recorded: relative to the home's parent where it lies below it."""
-    return "." if path == base else _relative(path, _look(path), base)
+    """A path as it is recorded: relative to the home's parent where it lies below it. Links are followed as of now."""
+    if path == base:
+        return "."
+    if not (_is_real(path) and _is_real(base)):
+        path, base = path.resolve(), base.resolve()
+    return _below(str(path), str(base))
 
 
-def _file_of(body: Callable[..., Any]) -> Path | None:
-    """The file that a function was written in, found once for each."""
-    if not inspect.isfunction(body):
-        return _found(body)
-    file = _FILES.get(body) or _found(body)
-    if file is not None:
-        _FILES[body] = file
-    return file
-
-
-def _found(body: Callable[..., Any]) -> Path | None:
+def _is_real(path: Path) -> bool:
+    """Would `resolve` give the path itself? A look at each step; False also where it cannot be told that cheaply."""
+    steps = _steps(str(path))
     try:
-        name = inspect.getsourcefile(body)
+        return bool(steps) and not any(stat.S_ISLNK(os.lstat(step).st_mode) for step in steps)
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=KNOWN)
+def _steps(path: str) -> tuple[str, ...]:
+    """The path and all folders above it but the root; none where one place has several spellings."""
+    whole = Path(path)
+    if sys.platform == "win32" or not whole.is_absolute() or ".." in whole.parts:
+        return ()
+    return tuple(str(step) for step in (whole, *whole.parents) if step != step.parent)
+
+
+@lru_cache(maxsize=KNOWN)
+def _below(path: str, base: str) -> str:
+    """By their spelling alone."""
+    whole = Path(path)
+    return whole.relative_to(base).as_posix() if whole.is_relative_to(base) else whole.as_posix()
+
+
+def _file_of(body: Callable[..., Any]) -> str | None:
+    if inspect.isfunction(body):
+        return body.__code__.co_filename
+    try:
+        return inspect.getsourcefile(body)
     except (TypeError, OSError):
         return None
-    return None if name is None else Path(name)
 
 
-def _look(path: Path) -> stat_result | None:
+def _look(file: str) -> Stands | None:
+    """How a file stands; None where there is none, as of what was typed at a prompt."""
     try:
-        return path.stat()
+        found = os.stat(file)
     except (OSError, ValueError):
         return None
+    return _stands(found) if stat.S_ISREG(found.st_mode) else None
 
 
-def _relative(path: Path, found: stat_result | None, base: Path) -> str:
-    """Links are followed once for as long as both names lead to the same file and folder."""
-    ground = _look(base)
-    if found is None or ground is None:
-        return _resolved(path, base)
-    return _resolved_once(path, (found.st_dev, found.st_ino), base, (ground.st_dev, ground.st_ino))
+def _stands(found: os.stat_result) -> Stands:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-@lru_cache(maxsize=_KNOWN)
-def _resolved_once(path: Path, file: tuple[int, int], base: Path, folder: tuple[int, int]) -> str:
-    del file, folder
-    return _resolved(path, base)
-
-
-def _resolved(path: Path, base: Path) -> str:
-    real = path.resolve()
-    try:
-        return real.relative_to(base.resolve()).as_posix()
-    except ValueError:
-        return real.as_posix()
-
-
-def _digest(path: Path, found: stat_result) -> str:
-    try:
-        return _digest_of(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    except OSError:
-        return ""
-
-
-@lru_cache(maxsize=_KNOWN)
-def _digest_of(path: Path, *stands: int) -> str:
-    """Read once for as long as the file stands as it did."""
-    del stands
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _read(file: str) -> tuple[Stands, str]:
+    """What is in a file, as SHA-256, and how the one stood that was read."""
+    with Path(file).open("rb") as opened:
+        stands = _stands(os.fstat(opened.fileno()))
+        return stands, hashlib.sha256(opened.read()).hexdigest()

@@ -183,14 +183,22 @@ def test_a_folder_without_a_parent_is_a_typed_refusal(tmp_path: Path) -> None:
     assert caught.value.facts == {"path": str(tmp_path / "a" / "b"), "errno": "ENOENT"}
 
 
-@pytest.mark.parametrize("deed", [files.make_folder, lambda path: files.below(path.parent, path.name, "x.jsonl")])
+@pytest.mark.parametrize(
+    "deed",
+    [
+        files.make_folder,
+        lambda path: files.below(path.parent, path.name, "x.jsonl"),
+        files.unlinked,
+        files.list_unlinked,
+    ],
+)
 def test_a_link_below_the_home_is_refused(tmp_path: Path, deed: object) -> None:
     """It would lead writes, and the lock, out of the home."""
     (tmp_path / "real").mkdir()
     (tmp_path / "runs").symlink_to(tmp_path / "real")
 
     with pytest.raises(Refused) as caught:
-        deed(tmp_path / "runs")  # type: ignore[operator]  # two deeds of one shape
+        deed(tmp_path / "runs")  # type: ignore[operator]  # deeds of one shape
 
     assert caught.value.code == "home_link_refused"
 
@@ -232,6 +240,20 @@ def test_what_is_not_there_is_said_so(tmp_path: Path) -> None:
     found = (files.read_bytes(path, 9), files.read_line(path, 0, 9), files.size_of(path), files.list_names(path))
 
     assert found == (None, None, None, [])
+
+
+def test_a_folder_that_may_be_no_link_is_listed_as_any_other(tmp_path: Path) -> None:
+    """It differs by that refusal alone: what is there, what is not, and what is no folder."""
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "y").touch()
+    codes = []
+    for deed in (files.list_names, files.list_unlinked):
+        with pytest.raises(ClewError) as caught:
+            deed(tmp_path / "x" / "y" / "z")
+        codes.append((caught.value.code, str(caught.value)))
+
+    assert (["y"], []) == (files.list_unlinked(tmp_path / "x"), files.list_unlinked(tmp_path / "gone"))
+    assert codes[0] == codes[1]
 
 
 def test_reading_stops_at_the_limit(tmp_path: Path) -> None:

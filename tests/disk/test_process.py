@@ -15,7 +15,10 @@ from clew.disk import process
 from clew.disk.process import Gone, identity, look, owner_state, parse_stat, prove_gone
 from clew.errors import Storage
 from clew.testing import failing_call
-from tests.disk.living import living
+from tests.disk.living import living, output_of
+
+if sys.platform != "win32":
+    import pwd
 
 WAITER = "import sys; print('here', flush=True); sys.stdin.readline()"
 
@@ -215,9 +218,12 @@ def test_a_zombie_with_threads_lives() -> None:
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """What this process knows of itself for good is asked anew, and again behind the test."""
-    process._fixed.cache_clear()
+    kept = [getattr(process, name) for name in ("_fixed", "_name_of") if hasattr(process, name)]
+    for each in kept:
+        each.cache_clear()
     yield
-    process._fixed.cache_clear()
+    for each in kept:
+        each.cache_clear()
 
 
 @pytest.fixture
@@ -264,10 +270,44 @@ def test_what_cannot_be_read_just_now_is_no_answer(call: str, code: int) -> None
         identity()
 
 
+def name_of(user_id: int) -> str:
+    """As this system has it: by number where it has none."""
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:
+        return str(user_id)
+
+
 @posix
-def test_a_user_without_a_name_is_told_by_number() -> None:
-    """In a container the user often stands in no list; a run begins there all the same."""
+@pytest.mark.usefixtures("forgotten")
+def test_a_user_without_a_name_is_told_by_number_and_asked_for_again() -> None:
+    """In a container the user often stands in no list, or the list is away just now; a run begins all the same."""
     with failing_call("getpwuid", error=KeyError("none")):
         found = identity()
 
-    assert str(os.geteuid()) == found["user"]
+    assert (str(os.geteuid()), name_of(os.geteuid())) == (found["user"], identity()["user"])
+
+
+@posix
+@pytest.mark.usefixtures("forgotten")
+def test_the_name_of_a_user_is_looked_up_once() -> None:
+    """It is read out of a file, or asked of a server, and stands in every leg."""
+    before = identity()["user"]
+    with failing_call("getpwuid", error=KeyError("not again")):
+        again = identity()["user"]
+
+    assert name_of(os.geteuid()) == before == again
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root may become another")
+def test_a_process_that_changes_its_user_is_told_by_the_new_one() -> None:
+    """A server begins as root and goes on as somebody; its legs must not be said to be root's."""
+    code = """
+import os
+from clew.disk.process import identity
+for user_id in (0, 65534, 0):
+    os.seteuid(user_id)
+    print(identity()["user"])
+"""
+
+    assert [name_of(0), name_of(65534), name_of(0)] == output_of(code)

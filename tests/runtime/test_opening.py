@@ -4,7 +4,6 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ import pytest
 import clew
 from clew.core.compose import Move
 from clew.core.resume import Facts, is_resumable
-from clew.runtime.opening import agent_path, code_digest, input_fingerprint, recorded_budget, relative
+from clew.runtime.opening import input_fingerprint, recorded_budget
 from clew.stores.base import Workspace
 from clew.stores.memory import MemoryBlobStore, MemoryRunStore
 from clew.testing.clock import SetClock
@@ -84,42 +83,6 @@ def test_an_input_is_fingerprinted_by_its_text_or_its_canonical_form() -> None:
     """Contract #109: the whole hash of the bare text; an object must not depend on the order of its members."""
     assert hashlib.sha256(b"go").hexdigest() == input_fingerprint("go")
     assert input_fingerprint({"a": 1, "b": 2}) == input_fingerprint({"b": 2, "a": 1})
-
-
-def test_an_agent_is_found_again_by_its_file_and_name(tmp_path: Path) -> None:
-    """Relative to the home's parent, so that the folder can move; by its whole path elsewhere."""
-    agent = payer(Bank().tool())
-    here = Path(__file__).resolve().parent
-
-    assert "stage.py:payer.<locals>.orders_agent" == agent_path(agent, here)
-    assert (here / "stage.py").as_posix() == agent_path(agent, tmp_path).partition(":")[0]
-
-
-def test_an_agent_without_a_file_is_recorded_as_such() -> None:
-    """What was typed at a prompt has no place to be found again, and no digest."""
-    namespace: dict[str, Any] = {}
-    exec("def typed(run, prompt): pass", namespace)
-
-    agent = clew.agent(name="typed")(namespace["typed"])
-
-    assert ("", "") == (agent_path(agent, Path()), code_digest(agent))
-
-
-def test_an_agent_that_is_no_function_is_recorded_as_such() -> None:
-    """An object with `__call__` has no source of its own to be found."""
-
-    class Caller:
-        __name__ = "orders"
-
-        def __call__(self, run: Any, prompt: Any) -> None: ...
-
-    assert ("", "") == (agent_path(clew.Agent(Caller()), Path()), code_digest(clew.Agent(Caller())))
-
-
-@pytest.mark.parametrize(("path", "told"), [("home/a/b", "a/b"), ("home", "."), ("other", None)])
-def test_a_path_is_recorded_relative_where_it_can_be(tmp_path: Path, path: str, told: str | None) -> None:
-    """`/` on every system, so that a journal reads the same everywhere."""
-    assert (told or (tmp_path / "other").as_posix()) == relative(tmp_path / path, tmp_path / "home")
 
 
 def test_a_leg_that_cannot_get_its_gate_lets_the_run_go() -> None:

@@ -15,7 +15,7 @@ COMMAND = Command(1, "c1", "r1", "settle", "ann", "bank says so", {"outcome": "h
 @pytest.fixture
 def inbox(tmp_path: Path) -> FileInbox:
     (tmp_path / "runs").mkdir()
-    return FileInbox(tmp_path, "r1")
+    return FileInbox(tmp_path / "runs", "r1")
 
 
 @pytest.fixture

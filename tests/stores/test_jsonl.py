@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,25 @@ def test_a_link_below_the_home_is_refused(lab: FileLab, writer: FileRunWriter, h
     path.rename(moved)
     path.symlink_to(moved)
 
-    codes = {code_of(lambda: lab.store.read("r1"), Refused), code_of(lambda: lab.store.open("r1"), Refused)}
+    deeds = (lab.store.read, lab.store.open, lab.store.pending, lambda run_id: lab.store.answered(run_id, "c1"))
+    codes = {code_of(partial(deed, "r1"), Refused) for deed in deeds}
 
     assert codes == {"home_link_refused"}
+
+
+@pytest.mark.parametrize("place", ["runs", "runs/r2"])
+def test_no_run_is_listed_or_born_through_a_link(lab: FileLab, writer: FileRunWriter, place: str) -> None:
+    """Where it leads, nobody looks for it again. The same store was there before the link, and looks each time."""
+    moved = lab.root / "moved"
+    (lab.root / "runs").rename(moved)
+    (lab.root / place).parent.mkdir(exist_ok=True)
+    (lab.root / place).symlink_to(moved)
+    birth = partial(lab.store.create, "r2", Hand("r2").start(lab.store))
+
+    deeds = (birth, partial(lab.store.head, "r2"), lab.store.ids if place == "runs" else birth)
+    codes = {code_of(deed, Refused) for deed in deeds}
+
+    assert ({"home_link_refused"}, []) == (codes, list(moved.glob("r2*")))
 
 
 def test_a_home_that_is_a_link_works(lab: FileLab, writer: FileRunWriter, tmp_path: Path) -> None:

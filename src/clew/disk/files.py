@@ -247,18 +247,26 @@ def below(root: Path, *parts: str) -> Path:
     """
     path = root
     for part in parts:
-        path = path / part
-        if is_link(path):
-            raise link_refused(path)
+        path = unlinked(path / part)
+    return path
+
+
+def unlinked(path: Path) -> Path:
+    """The path itself, which may be no link. `Refused` (`home_link_refused`)."""
+    if is_link(path):
+        raise link_refused(path)
     return path
 
 
 def is_link(path: Path) -> bool:
     """Is there a symbolic link, or on Windows any reparse point?"""
     try:
-        found = os.lstat(path)
+        return _leads_away(os.lstat(path))
     except OSError:
         return False
+
+
+def _leads_away(found: os.stat_result) -> bool:
     return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_reparse_tag", 0))
 
 
@@ -270,6 +278,19 @@ def list_names(folder: Path) -> list[str]:
         return []
     except OSError as error:
         raise failure(error, folder, "list") from error
+
+
+def list_unlinked(folder: Path) -> list[str]:
+    """As `list_names`, in one look where no folder is; it may be no link: `Refused` (`home_link_refused`)."""
+    try:
+        found = os.lstat(folder)
+    except FileNotFoundError:
+        return []
+    except OSError:
+        return list_names(folder)
+    if _leads_away(found):
+        raise link_refused(folder)
+    return list_names(folder)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading

@@ -219,10 +219,19 @@ else:
             return ""
 
     def _user() -> str:
+        user_id = os.geteuid()
         try:
-            return pwd.getpwuid(os.geteuid()).pw_name
+            return _name_of(user_id)
         except KeyError:
-            return str(os.geteuid())
+            return str(user_id)
+
+    @lru_cache(maxsize=1)
+    def _name_of(user_id: int) -> str:
+        """Looked up once, for it is told to people and proves nothing; by number, for a process may change its user.
+
+        `KeyError` where it has no name, which is asked anew: that may come of a directory that cannot be reached now.
+        """
+        return pwd.getpwuid(user_id).pw_name
 
     def _read(path: Path) -> str:
         try:

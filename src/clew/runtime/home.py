@@ -32,6 +32,7 @@ from clew.runtime.pool import aside
 from clew.runtime.recovery import Takeover, Waiver
 from clew.runtime.reviewing import Said
 from clew.runtime.shelf import Shelf
+from clew.runtime.source import Sources
 from clew.runtime.tools import Agent, as_agent
 from clew.stores.base import BlobStore, KeyIndex, Processes, RunStore, SessionStore, Upkeep, Workspace
 from clew.stores.blobs import FileBlobStore
@@ -85,16 +86,17 @@ class Home(Shelf):
         self.path = absolute(path if path is not None else find_home() or FOLDER)
         self._in_files = store is None
         self._file = HomeFile(self.path) if store is None else None
-        base = self.path.parent
+        base, clock = self.path.parent, clock or SystemClock()
         parts = HomeParts(
             store=store or (ForeignRunStore if is_foreign(self.path) else FileRunStore)(self.path),
             blobs=blobs or FileBlobStore(self.path),
-            clock=clock or SystemClock(),
+            clock=clock,
             base=base,
             workspace=absolute(workspace) if workspace is not None else base,
             takeover=takeover,
             workspaces=lambda root: FileWorkspace(Path(root), home=self.path),
-            processes=LocalProcesses((clock or SystemClock()).monotonic_s),
+            processes=LocalProcesses(clock.monotonic_s),
+            sources=Sources(clock),
             extensions=loaded,
             # Beside a store that is not known here, an index of ours might not be where its runs are.
             keys=keys or (FileKeyIndex(self.path) if store is None else None),

@@ -1,7 +1,5 @@
 """From an agent and a run id to an open leg with its gate: started new, or reopened by plan. Blocking."""
 
-import hashlib
-import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +39,7 @@ from clew.runtime.recovery import (
     unspoken,
 )
 from clew.runtime.reopening import blocked_reason, reopening
+from clew.runtime.source import Sources, relative
 from clew.runtime.stilling import still
 from clew.runtime.talking import NO_SESSION, Beginning, holding, session_again, session_for
 from clew.runtime.tools import Agent
@@ -58,6 +57,7 @@ class HomeParts(msgspec.Struct, frozen=True):
     takeover: Takeover
     workspaces: Callable[[str], Workspace]
     processes: Processes
+    sources: Sources
     extensions: tuple[Extension, ...] = ()
     keys: KeyIndex | None = None
     upkeep: Upkeep | None = None
@@ -97,7 +97,7 @@ def start_run(
         Refused: `run_id_conflict`. UsageError: `value_not_json`, `invalid_run_id`. Storage.
     """
     asked = as_recorded(agent, prompt)
-    config = agent.fingerprint()
+    config, source = agent.fingerprint(), place.sources.of(agent, place.base)
     start = {
         "configName": agent.name,
         "schemaVersion": 1,
@@ -107,10 +107,10 @@ def start_run(
         "leg": None,
         "configParts": config.parts(),
         "input": input_fingerprint(asked),
-        "agentPath": agent_path(agent, place.base),
+        "agentPath": source.path,
         "workspace": relative(place.workspace, place.base),
         "tools": sorted(agent.tools),
-        "codeDigest": code_digest(agent),
+        "codeDigest": source.digest,
         "limits": budget.as_json(),
         **({} if parent is None else {"parent": parent}),
         **session.start(),
@@ -280,35 +280,3 @@ def _changed_waiver(state: RunState, agent: Agent, wanted: Wanted) -> Waiver | N
 def recorded_budget(state: RunState) -> RunBudget:
     """The limits in force: those of the start, or of the last resume that brought others."""
     return RunBudget.from_json(state.limits)
-
-
-def relative(path: Path, base: Path) -> str:
-    """A path as it is recorded: relative to the home's parent where it lies below it."""
-    try:
-        return path.resolve().relative_to(base.resolve()).as_posix()
-    except ValueError:
-        return path.resolve().as_posix()
-
-
-def agent_path(agent: Agent, base: Path) -> str:
-    """Where an agent is found again: `FILE:NAME`, empty when it has no file."""
-    file = _source_file(agent)
-    return "" if file is None else f"{relative(file, base)}:{getattr(agent.body, '__qualname__', agent.name)}"
-
-
-def code_digest(agent: Agent) -> str:
-    """SHA-256 of the file that holds the agent, empty when none can be read; shown, never compared."""
-    file = _source_file(agent)
-    try:
-        return "" if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError:
-        return ""
-
-
-def _source_file(agent: Agent) -> Path | None:
-    try:
-        name = inspect.getsourcefile(agent.body)
-        file = Path(name) if name is not None else None
-        return file if file is not None and file.is_file() else None
-    except (TypeError, OSError):
-        return None

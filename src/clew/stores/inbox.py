@@ -11,6 +11,7 @@ from clew.stores.published import decode, encode
 from clew.stores.refusals import control_conflict, corrupt_file
 
 _LIMIT = 1 << 20
+_INBOX = "inbox"
 _ANSWER = ".answer.json"
 _COMMAND = ".json"
 
@@ -18,12 +19,14 @@ _COMMAND = ".json"
 class FileInbox:
     """The inbox of one run: `inbox/<controlId>.json`, answered by `<controlId>.answer.json`. Nothing is ever deleted.
 
+    Made for one look below `runs`, of which its maker knows that it is no link.
+
     Source:
         DESIGN §4 and §6 "Control from another process".
     """
 
-    def __init__(self, root: Path, run_id: str) -> None:
-        self._root = root
+    def __init__(self, runs: Path, run_id: str) -> None:
+        self._run = runs / run_id
         self._run_id = run_id
 
     def post(self, command: Command) -> None:
@@ -71,8 +74,10 @@ class FileInbox:
 
     def _unanswered(self) -> Sequence[Path]:
         """Whatever lies there under the name of a command, a legal id or not."""
-        folder = files.below(self._root, "runs", self._run_id, "inbox")
-        names = files.list_names(folder)
+        folder = files.unlinked(self._run) / _INBOX
+        names = files.list_unlinked(folder)
+        if not names:
+            return ()
         answered = {name.removesuffix(_ANSWER) for name in names if name.endswith(_ANSWER)}
         commands = {name.removesuffix(_COMMAND) for name in names if name.endswith(_COMMAND) and name.count(".") == 1}
         return [folder / f"{name}{_COMMAND}" for name in sorted(commands - answered)]
@@ -88,4 +93,4 @@ class FileInbox:
 
     def _path(self, control_id: str, ending: str) -> Path:
         check_id(control_id, "control")
-        return files.below(self._root, "runs", self._run_id, "inbox") / f"{control_id}{ending}"
+        return files.below(files.unlinked(self._run), _INBOX) / f"{control_id}{ending}"

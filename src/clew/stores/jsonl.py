@@ -51,12 +51,13 @@ class FileRunStore:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._runs = root / "runs"
         self._is_made = False
         self._home = HomeFile(root)
 
     def ids(self) -> list[str]:
         """All run ids, in no promised order; unreadable journals included."""
-        names = files.list_names(files.below(self._root, "runs"))
+        names = files.list_names(files.unlinked(self._runs))
         stems = (name.removesuffix(_JOURNAL) for name in names if name.endswith(_JOURNAL))
         return [stem for stem in stems if _is_id(stem)]
 
@@ -69,7 +70,7 @@ class FileRunStore:
             Held: `home_being_pruned`. Storage: it cannot be made; there is no journal then, or a whole one.
         """
         del wait_s
-        path, folder = self._journal(check_id(run_id)), self._run_folder(run_id)
+        path, folder = self._places(check_id(run_id))
         if files.size_of(path) is not None:
             raise id_taken(run_id, run_id)
         self._make(path.parent)
@@ -217,8 +218,7 @@ class FileRunStore:
                 raise
 
     def _inbox(self, run_id: str) -> FileInbox:
-        self._existing(run_id)
-        return FileInbox(self._root, run_id)
+        return FileInbox(self._existing(run_id).parent, run_id)
 
     def _held(self, run_id: str) -> Exception:
         leg, since = None, ""
@@ -239,11 +239,16 @@ class FileRunStore:
             raise unknown_run(run_id, str(path.parent)) if size is None else empty_run(run_id, str(path))
         return path
 
+    def _places(self, run_id: str) -> tuple[Path, Path]:
+        """Where a run's journal and its folder are, or will be."""
+        path = self._journal(run_id)
+        return path, files.below(self._runs, run_id)
+
     def _journal(self, run_id: str) -> Path:
-        return files.below(self._root, "runs") / f"{run_id}{_JOURNAL}"
+        return files.unlinked(self._runs) / f"{run_id}{_JOURNAL}"
 
     def _run_folder(self, run_id: str) -> Path:
-        return files.below(self._root, "runs", run_id)
+        return files.below(files.unlinked(self._runs), run_id)
 
 
 class FileRunWriter:

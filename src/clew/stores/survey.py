@@ -150,8 +150,8 @@ def _commands(root: Path, run_ids: list[str]) -> tuple[list[dict[str, str]], Som
     waiting: list[dict[str, str]] = []
     strange: list[dict[str, Any]] = []
     for run_id in run_ids:
-        inbox = FileInbox(root, run_id)
         try:
+            inbox = FileInbox(files.below(root, "runs"), run_id)
             found = inbox.pending()
             waiting += [{"run": run_id, "id": each.control_id, "type": each.type} for each in found]
             strange += [{"path": path} for path in inbox.unreadable()]

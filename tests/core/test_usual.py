@@ -48,9 +48,14 @@ def ids() -> Callable[[], str]:
     return lambda: f"e-{next(numbers)}"
 
 
-def short(scribe: Scribe, *sayings: Saying, at: str = TIME, new_id: Callable[[], str] | None = None) -> Usual | None:
+def many(new_id: Callable[[], str]) -> Callable[[int], list[str]]:
+    """The same ids, so many at once."""
+    return lambda count: [new_id() for _ in range(count)]
+
+
+def short(scribe: Scribe, *sayings: Saying, at: str = TIME) -> Usual | None:
     """What the short way makes of this."""
-    return usual(scribe.state, sayings, at=at, new_id=new_id or ids(), size_bytes=len(scribe.data))
+    return usual(scribe.state, sayings, at=at, new_ids=many(ids()), size_bytes=len(scribe.data))
 
 
 def differs(scribe: Scribe, said: Saying, at: str = TIME) -> str:
@@ -274,7 +279,7 @@ def test_what_went_the_short_way_is_read_by_every_reader() -> None:
     """The whole of a run, written so, is the run that was written the other way."""
     scribe = Scribe().born()
     for said in (Opening(CALL, arguments()), Answering(CALL, "null")):
-        made = usual(scribe.state, [said], at=TIME, new_id=scribe.new_id, size_bytes=len(scribe.data))
+        made = usual(scribe.state, [said], at=TIME, new_ids=many(scribe.new_id), size_bytes=len(scribe.data))
         assert made is not None
         scribe.data += made.batch.data
         made.apply(scribe.state)
@@ -285,4 +290,4 @@ def test_what_went_the_short_way_is_read_by_every_reader() -> None:
 
 def test_a_state_of_nothing_has_no_usual_call() -> None:
     """Before its birth nothing is said of a run."""
-    assert usual(RunState(RUN), [Opening(CALL, {})], at=TIME, new_id=ids(), size_bytes=0) is None
+    assert usual(RunState(RUN), [Opening(CALL, {})], at=TIME, new_ids=many(ids()), size_bytes=0) is None

@@ -45,7 +45,7 @@ class Usual(msgspec.Struct, frozen=True):
 
 
 def usual(
-    state: RunState, sayings: Sequence[Any], *, at: str, new_id: Callable[[], str], size_bytes: int
+    state: RunState, sayings: Sequence[Any], *, at: str, new_ids: Callable[[int], list[str]], size_bytes: int
 ) -> Usual | None:
     """Make one append of what is to be said, if it is one of the two of a usual call and nothing stands in its way.
 
@@ -53,7 +53,7 @@ def usual(
         state: The run so far; it is not changed.
         sayings: As for `compose`, which always comes to the same lines and the same state.
         at: The time of all records.
-        new_id: Gives event ids, each once.
+        new_ids: Gives so many event ids, each once: ASCII letters, digits and `-`.
         size_bytes: Where the append will stand in the journal.
 
     Returns:
@@ -68,9 +68,7 @@ def usual(
         return None
     if told is None or parse_ms(at) is None:
         return None
-    # The envelopes' before the records', as they are drafted before they are encoded.
-    inner, outer = [new_id() for _ in told], [new_id() for _ in told]
-    batch = _lines(state, told, at, inner, outer)
+    batch = _lines(state, told, at, new_ids(2 * len(told)))
     return None if len(batch.data) > MAX_APPEND else Usual(batch, said, at, size_bytes)
 
 
@@ -172,14 +170,14 @@ def _receipt(call: CallFacts, status: str) -> str:
     )
 
 
-def _lines(state: RunState, told: Sequence[str], at: str, inner: Sequence[str], outer: Sequence[str]) -> Batch:
-    """The events as numbered, chained lines."""
+def _lines(state: RunState, told: Sequence[str], at: str, ids: Sequence[str]) -> Batch:
+    """The events as numbered, chained lines; the first half of the ids is the envelopes', the second the records'."""
     run_id, sequence, trace, chain = state.run_id, state.sequence, state.trace_sequence, state.chain.encode()
     first = sequence + 1
     pieces: list[bytes] = []
     end = b',"append":%d}' % first
     behind = b'"' + end + b"\n"
-    for event, inner_id, outer_id in zip(told, inner, outer, strict=True):
+    for event, inner_id, outer_id in zip(told, ids, ids[len(told) :], strict=False):
         sequence, trace = sequence + 1, trace + 1
         body = (
             f'{{"version":1,"runId":"{run_id}","sequence":{sequence},"eventId":"{outer_id}","timestamp":"{at}",'

@@ -78,6 +78,12 @@ class Journal:
         self._counter += 1
         return f"{self.nonce}-{self._counter}"
 
+    def new_ids(self, count: int) -> list[str]:
+        """So many of them."""
+        first, nonce = self._counter + 1, self.nonce
+        self._counter += count
+        return [f"{nonce}-{number}" for number in range(first, first + count)]
+
     def append(self, sayings: Sequence[Saying], *, starts: bool = False) -> None:
         """Append in the caller's thread; returns when it is durable.
 
@@ -141,7 +147,7 @@ class Journal:
         # One by one, for another thread may add to them at any time.
         riders = [self.riders.popleft() for _ in range(len(self.riders))] if self.riders else []
         at, size = format_ms(self.clock.now_ms()), self.writer.size_bytes
-        if not riders and (found := usual(self.state, sayings, at=at, new_id=self.new_id, size_bytes=size)):
+        if not riders and (found := usual(self.state, sayings, at=at, new_ids=self.new_ids, size_bytes=size)):
             return found
         try:
             fork, self._fork = self._fork, None

@@ -306,7 +306,7 @@ class Conversion:
         rest = {name: value for name, value in raw.items() if name not in ("type", *_OURS)}
         match kind:
             case Kind.LABEL:
-                return self._label(entry, rest, at_ms)
+                return self._label(node, entry, rest, at_ms)
             case Kind.TITLE:
                 return self._title(entry, rest)
             case Kind.LEAF:
@@ -314,10 +314,10 @@ class Conversion:
             case _:
                 return self._usage_row(node, entry, raw, at_ms)
 
-    def _label(self, entry: Any, rest: Raw, at_ms: int) -> bytes:
+    def _label(self, node: int, entry: Any, rest: Raw, at_ms: int) -> bytes:
         target = self._standings.name(entry["targetId"])
         if target is None:
-            return self._aside(entry["id"], rest, at_ms)
+            return self._aside(node, rest, at_ms)
         said = self._labels.setdefault(target, {})
         said.pop(entry["targetId"], None)
         if entry.get("label"):
@@ -327,10 +327,14 @@ class Conversion:
             rest["label"] = next(reversed(said.values()))
         return self._line({"kind": b'"fact"', "fact": b'"label"', **rest, "targetId": dump(target)})
 
-    def _aside(self, entry_id: str, rest: Raw, at_ms: int) -> bytes:
-        """A label on an entry that has left from above the root: kept as an entry of its own, on no lane."""
-        head = {"kind": b'"entry"', "type": dump("custom"), "id": dump(entry_id), "customType": dump(CLEW + "label")}
-        tail = {"data": spliced(rest), "parentId": b"null", "timestamp": b"%d" % at_ms}
+    def _aside(self, node: int, rest: Raw, at_ms: int) -> bytes:
+        """A label on an entry that has left from above the root: kept as an entry of its own, on no lane.
+
+        It hangs where it hung: whoever goes back to it must see the branch that it stood on.
+        """
+        name, parent = self._state.ids.at(node), self._name(self._standings.node(node))
+        head = {"kind": b'"entry"', "type": dump("custom"), "id": dump(name), "customType": dump(CLEW + "label")}
+        tail = {"data": spliced(rest), "parentId": dump(parent), "timestamp": b"%d" % at_ms}
         return self._line({**head, **tail})
 
     def _title(self, entry: Any, rest: Raw) -> bytes:

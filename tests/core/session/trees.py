@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.core.session.scribe import USAGE, answered, asked, at, line, said, session
+from tests.core.session.scribe import TIME, USAGE, answered, asked, at, line, said, session
 from tests.strategies import texts as any_text
 
 Entry = dict[str, Any]
@@ -18,6 +18,8 @@ content = st.one_of(
     some_text, st.none(), st.lists(st.builds(lambda text: {"type": "text", "text": text}, some_text), max_size=2)
 )
 usages = st.sampled_from([None, USAGE, {**USAGE, "input": 0.5}, dict.fromkeys(("input", "output", "totalTokens"), 0)])
+
+times = st.sampled_from([TIME, TIME, "2026-01-01T00:00:00.000123Z", "2026-01-01T00:00:01Z"])
 
 
 @st.composite
@@ -33,7 +35,7 @@ def messages(draw: st.DrawFn, calls: list[str]) -> Entry:
             reason = draw(st.sampled_from(["stop", "toolUse", "aborted"]))
             return asked(*asks, usage=draw(usages), stopReason=reason, **extra)
         case "toolResult":
-            return answered(draw(st.sampled_from(calls or ["c9"])), **extra)
+            return answered(draw(st.sampled_from(calls or ["c9"])), usage=draw(usages), **extra)
         case "bashExecution":
             return {"role": role, "command": "ls", "output": draw(some_text), "timestamp": 1}
         case _:
@@ -57,11 +59,13 @@ def own_of(  # noqa: C901  # a table of types
             return {"activeToolNames": draw(st.lists(st.sampled_from(["read", "bash"]), max_size=2))}
         case "compaction":
             first = draw(st.sampled_from([*path, name]))
-            more: Entry = draw(st.sampled_from([{}, {"fromHook": True}, {"systemMessage": said("system", "sys")}]))
+            more: Entry = draw(
+                st.sampled_from([{}, {"fromHook": True}, {"systemMessage": said("system", "sys")}, {"usage": USAGE}])
+            )
             return {"summary": draw(some_text), "firstKeptEntryId": first, "tokensBefore": 5, **more}
         case "branch_summary":
-            hook = draw(st.sampled_from([{}, {"fromHook": False}]))
-            return {"fromId": draw(st.just("root") | earlier), "summary": draw(some_text), **hook}
+            more = draw(st.sampled_from([{}, {"fromHook": False}, {"usage": USAGE}]))
+            return {"fromId": draw(st.just("root") | earlier), "summary": draw(some_text), **more}
         case "custom":
             return {"customType": "x", **draw(st.sampled_from([{}, {"data": None}]))}
         case "custom_message":
@@ -102,7 +106,7 @@ def trees(draw: st.DrawFn) -> bytes:
         own = own_of(kind, draw, list(parents), path, name, calls)
         if core and kind == "compaction" and draw(st.booleans()):
             own["retainedTail"] = [said("user", draw(content)) for _ in range(draw(st.integers(0, 2)))]
-        entries.append(at(kind, name, parent, **own))
+        entries.append({**at(kind, name, parent, **own), "timestamp": draw(times)})
         parents[name] = parent
         leaf = own["targetId"] if kind == "leaf" else name
     version = 3 if core else draw(st.sampled_from([2, 3]))
@@ -129,7 +133,8 @@ def logs(draw: st.DrawFn) -> bytes:
             "summary": draw(some_text), "firstKeptEntryIndex": draw(st.integers(-1, number + 3)), "tokensBefore": 5,
         }  # fmt: skip
         entry = at(kind, "", None, **own)
-        entries.append({name: value for name, value in entry.items() if name not in ("id", "parentId")})
+        placed = {name: value for name, value in entry.items() if name not in ("id", "parentId")}
+        entries.append({**placed, "timestamp": draw(times)})
     settings = draw(st.sampled_from([{}, {"thinkingLevel": "high"}, {"provider": "p", "modelId": "m0"}]))
     return session(*entries, version=None, **settings, branchedFrom="/old.jsonl")
 

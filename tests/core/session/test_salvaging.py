@@ -4,13 +4,14 @@ import hashlib
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clew.core.session.reading import read_session
 from clew.core.session.salvaging import Salvage, salvage
 from clew.core.session.viewing import view
 from clew.errors import Corrupt, Refused
+from tests.core.session.trees import logs, spoiled, trees
 
 STAMP = "2026-01-01T00:00:00.000Z"
 
@@ -210,6 +211,29 @@ def test_whatever_one_byte_became_the_copy_can_be_read_and_the_rest_is_named(at:
 
     read_session(saved.data)
     assert accounted(source, saved)
+
+
+@given(trees() | logs())
+@example(header() + line(type="label", id="l", parentId=None, timestamp=STAMP, targetId="l", label="x"))
+@example(header() + line(type="context_edit", id="e", parentId=None, timestamp=STAMP, targetId="e", replacement=None))
+@settings(max_examples=60, deadline=None)
+def test_of_a_sound_session_nothing_is_left_out(source: bytes) -> None:
+    """What every reader takes was left out without need: a word of an entry about itself."""
+    saved = salvage(source)
+
+    assert (source, (), ()) == (saved.data, saved.left_out, saved.changed)
+
+
+@given(spoiled(trees() | logs()))
+@settings(max_examples=60, deadline=None)
+def test_what_was_saved_is_sound(source: bytes) -> None:
+    """Whoever saves a copy once more must not lose a word more of it."""
+    try:
+        saved = salvage(source)
+    except (Corrupt, Refused):
+        return
+
+    assert (saved.data, (), ()) == ((again := salvage(saved.data)).data, again.left_out, again.changed)
 
 
 def test_a_session_of_the_other_fourth_version_loses_its_bad_lines_alone() -> None:

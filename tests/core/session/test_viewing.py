@@ -180,6 +180,23 @@ def test_an_edit_before_the_kept_range_is_over() -> None:
     assert ["s", "b", "d"] == texts(seen(data))
 
 
+@pytest.mark.parametrize("odd", [None, 5, [], {}, {"targetId": "a", "replacement": {"content": "other"}}])
+def test_an_edit_of_an_old_file_says_itself_what_it_says(odd: Any) -> None:
+    """What stands in our own edits under `data` is a stranger's member there: it ended the view with a TypeError."""
+    data = session(user("a"), at("context_edit", "e", "a", targetId="a", replacement={"content": "cut"}, data=odd))
+
+    assert ["cut"] == texts(seen(data))
+
+
+@pytest.mark.parametrize("odd", [None, 5, "hi", {"provider": "q", "model": "n"}])
+def test_a_change_of_the_model_says_itself_which(odd: Any) -> None:
+    """A member that only messages have is a stranger's there: it hid the model, or ended the view with an error."""
+    old = session(at("model_change", "a", None, provider="p", modelId="m", message=odd))
+    ours = v4a(new("model_change", "a", None, provider="p", modelId="m", message=odd))
+
+    assert ("p/m", "p/m") == (seen(old).model, seen(ours).model)
+
+
 def test_what_speaks_has_its_role() -> None:
     """§4.2: what puts a message into the context, and as whom."""
     data = session(

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.core.session.scribe import USAGE, answered, asked, at, line, said, session
+from tests.core.session.scribe import TIME, USAGE, answered, asked, at, line, said, session
 from tests.strategies import texts as any_text
 
 Entry = dict[str, Any]
@@ -18,6 +18,8 @@ content = st.one_of(
     some_text, st.none(), st.lists(st.builds(lambda text: {"type": "text", "text": text}, some_text), max_size=2)
 )
 usages = st.sampled_from([None, USAGE, {**USAGE, "input": 0.5}, dict.fromkeys(("input", "output", "totalTokens"), 0)])
+
+times = st.sampled_from([TIME, TIME, "2026-01-01T00:00:00.000123Z", "2026-01-01T00:00:01Z"])
 
 
 @st.composite
@@ -33,7 +35,7 @@ def messages(draw: st.DrawFn, calls: list[str]) -> Entry:
             reason = draw(st.sampled_from(["stop", "toolUse", "aborted"]))
             return asked(*asks, usage=draw(usages), stopReason=reason, **extra)
         case "toolResult":
-            return answered(draw(st.sampled_from(calls or ["c9"])), **extra)
+            return answered(draw(st.sampled_from(calls or ["c9"])), usage=draw(usages), **extra)
         case "bashExecution":
             return {"role": role, "command": "ls", "output": draw(some_text), "timestamp": 1}
         case _:
@@ -44,7 +46,8 @@ def own_of(  # noqa: C901  # a table of types
     kind: str, draw: st.DrawFn, ids: list[str], path: list[str], name: str, calls: list[str]
 ) -> Entry:
     """The members of an entry of this type."""
-    earlier = st.sampled_from(ids) if ids else st.nothing()
+    # The first ones more often: what leaves the tree from above the root has nobody to stand for it.
+    earlier = st.sampled_from([*ids, *ids[:2], name])
     match kind:
         case "message":
             return {"message": draw(messages(calls))}
@@ -56,11 +59,13 @@ def own_of(  # noqa: C901  # a table of types
             return {"activeToolNames": draw(st.lists(st.sampled_from(["read", "bash"]), max_size=2))}
         case "compaction":
             first = draw(st.sampled_from([*path, name]))
-            more: Entry = draw(st.sampled_from([{}, {"fromHook": True}, {"systemMessage": said("system", "sys")}]))
+            more: Entry = draw(
+                st.sampled_from([{}, {"fromHook": True}, {"systemMessage": said("system", "sys")}, {"usage": USAGE}])
+            )
             return {"summary": draw(some_text), "firstKeptEntryId": first, "tokensBefore": 5, **more}
         case "branch_summary":
-            hook = draw(st.sampled_from([{}, {"fromHook": False}]))
-            return {"fromId": draw(st.just("root") | earlier), "summary": draw(some_text), **hook}
+            more = draw(st.sampled_from([{}, {"fromHook": False}, {"usage": USAGE}]))
+            return {"fromId": draw(st.just("root") | earlier), "summary": draw(some_text), **more}
         case "custom":
             return {"customType": "x", **draw(st.sampled_from([{}, {"data": None}]))}
         case "custom_message":
@@ -81,7 +86,7 @@ def own_of(  # noqa: C901  # a table of types
 COMMON = ["message"] * 6 + ["model_change", "thinking_level_change", "compaction", "branch_summary", "custom"]
 CODING = [*COMMON, "custom_message", "label", "session_info", "usage", "context_edit"]
 CORE = [*COMMON, "active_tools_change", "label", "session_info", "leaf", "compaction"]
-NEED_ONE = ("label", "context_edit")
+LEAVING = ["session_info", "label"]
 
 
 @st.composite
@@ -94,15 +99,14 @@ def trees(draw: st.DrawFn) -> bytes:
     calls: list[str] = []
     for number in range(draw(st.integers(0, 14))):
         name = f"e{number}"
-        kind = draw(st.sampled_from(CORE if core else CODING))
-        if kind in NEED_ONE and not entries:
-            kind = "message"
+        kinds = CORE if core else CODING
+        kind = draw(st.sampled_from(kinds if entries else [*kinds, *LEAVING * 4]))
         parent = draw(st.sampled_from([leaf, leaf, leaf, None, *parents]))
         path = _path(parents, parent)
         own = own_of(kind, draw, list(parents), path, name, calls)
         if core and kind == "compaction" and draw(st.booleans()):
             own["retainedTail"] = [said("user", draw(content)) for _ in range(draw(st.integers(0, 2)))]
-        entries.append(at(kind, name, parent, **own))
+        entries.append({**at(kind, name, parent, **own), "timestamp": draw(times)})
         parents[name] = parent
         leaf = own["targetId"] if kind == "leaf" else name
     version = 3 if core else draw(st.sampled_from([2, 3]))
@@ -129,7 +133,8 @@ def logs(draw: st.DrawFn) -> bytes:
             "summary": draw(some_text), "firstKeptEntryIndex": draw(st.integers(-1, number + 3)), "tokensBefore": 5,
         }  # fmt: skip
         entry = at(kind, "", None, **own)
-        entries.append({name: value for name, value in entry.items() if name not in ("id", "parentId")})
+        placed = {name: value for name, value in entry.items() if name not in ("id", "parentId")}
+        entries.append({**placed, "timestamp": draw(times)})
     settings = draw(st.sampled_from([{}, {"thinkingLevel": "high"}, {"provider": "p", "modelId": "m0"}]))
     return session(*entries, version=None, **settings, branchedFrom="/old.jsonl")
 

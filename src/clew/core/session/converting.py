@@ -17,7 +17,14 @@ MARKER: Final = "coremindMigration"
 """The member of a header's metadata that says that a file was migrated, from which bytes, and where these are kept."""
 
 _DEPARTING: Final = (Kind.LABEL, Kind.TITLE, Kind.LEAF, Kind.USAGE)
-_OURS: Final = ("kind", "lane", "seq")
+_OURS: Final = ("kind", "lane", "seq", "sourceTimestamp")
+_MEANT: Final = {
+    Kind.LABEL: ("fact",),
+    Kind.TITLE: ("fact", "sourceName"),
+    Kind.LEAF: ("leafId",),
+    Kind.CUSTOM_MESSAGE: ("message",),
+}
+"""Members by which a line of v4 that this kind becomes says something else, besides those that every line has."""
 _PLACED: Final = ("type", "id", "parentId", "timestamp")
 _HEADER: Final = ("type", "version", "id", "timestamp", "cwd")
 _VERSIONS: Final = {"v1": 1, "v2": 2, "v3": 3}
@@ -195,17 +202,23 @@ class Conversion:
         line = self._entries.line(node)
         raw, entry = members(line), exact(line)
         at_ms = self._ms(entry.get("timestamp"), node)
+        self._check_members(node, kind, raw)
         if kind in _DEPARTING:
             yield self._departed(kind, node, entry, raw, at_ms)
             return
         parent = self._name(self._standings.node(state.tree.parents[node]))
         own = {name: value for name, value in raw.items() if name not in _PLACED}
-        if (odd := next((name for name in _OURS if name in own), None)) is not None:
-            raise self._has_no_place(node, f"its member {odd!r} has another meaning in v4")
         if format_ms(at_ms) != entry["timestamp"]:
             own["sourceTimestamp"] = raw["timestamp"]
         yield from _CONVERTED.get(kind, Conversion._plain)(self, node, own, entry, parent, at_ms)
         yield from self._paid(node, kind, entry, raw, at_ms)
+
+    def _check_members(self, node: int, kind: Kind, raw: Raw) -> None:
+        """Refuse a member that would be taken for something else, or be lost beside what has its name in v4."""
+        # All that a usage row says stands in the details of its record, where no name is taken.
+        meant = () if kind == Kind.USAGE else (*_OURS, *_MEANT.get(kind, ()))
+        if (odd := next((name for name in meant if name in raw), None)) is not None:
+            raise self._has_no_place(node, f"its member {odd!r} has another meaning in v4")
 
     def _has_no_place(self, node: int, why: str) -> Refused:
         tree = self._state.tree
@@ -303,10 +316,10 @@ class Conversion:
     # --- what leaves the tree ---
 
     def _departed(self, kind: Kind, node: int, entry: Any, raw: Raw, at_ms: int) -> bytes:
-        rest = {name: value for name, value in raw.items() if name not in ("type", *_OURS)}
+        rest = {name: value for name, value in raw.items() if name != "type"}
         match kind:
             case Kind.LABEL:
-                return self._label(entry, rest, at_ms)
+                return self._label(node, entry, rest, at_ms)
             case Kind.TITLE:
                 return self._title(entry, rest)
             case Kind.LEAF:
@@ -314,10 +327,10 @@ class Conversion:
             case _:
                 return self._usage_row(node, entry, raw, at_ms)
 
-    def _label(self, entry: Any, rest: Raw, at_ms: int) -> bytes:
+    def _label(self, node: int, entry: Any, rest: Raw, at_ms: int) -> bytes:
         target = self._standings.name(entry["targetId"])
         if target is None:
-            return self._aside(entry["id"], rest, at_ms)
+            return self._aside(node, rest, at_ms)
         said = self._labels.setdefault(target, {})
         said.pop(entry["targetId"], None)
         if entry.get("label"):
@@ -327,10 +340,14 @@ class Conversion:
             rest["label"] = next(reversed(said.values()))
         return self._line({"kind": b'"fact"', "fact": b'"label"', **rest, "targetId": dump(target)})
 
-    def _aside(self, entry_id: str, rest: Raw, at_ms: int) -> bytes:
-        """A label on an entry that has left from above the root: kept as an entry of its own, on no lane."""
-        head = {"kind": b'"entry"', "type": dump("custom"), "id": dump(entry_id), "customType": dump(CLEW + "label")}
-        tail = {"data": spliced(rest), "parentId": b"null", "timestamp": b"%d" % at_ms}
+    def _aside(self, node: int, rest: Raw, at_ms: int) -> bytes:
+        """A label on an entry that has left from above the root: kept as an entry of its own, on no lane.
+
+        It hangs where it hung: whoever goes back to it must see the branch that it stood on.
+        """
+        name, parent = self._state.ids.at(node), self._name(self._standings.node(node))
+        head = {"kind": b'"entry"', "type": dump("custom"), "id": dump(name), "customType": dump(CLEW + "label")}
+        tail = {"data": spliced(rest), "parentId": dump(parent), "timestamp": b"%d" % at_ms}
         return self._line({**head, **tail})
 
     def _title(self, entry: Any, rest: Raw) -> bytes:

@@ -235,7 +235,7 @@ def _say(state: SessionState, node: int, value: dict[str, Any], _place: Place) -
 
 def _pay(state: SessionState, _node: int, value: dict[str, Any], _place: Place) -> None:
     if value.get("usage") is not None:
-        state.sums.add(value["usage"])
+        state.sums.add(value["usage"], stop_reason=value.get("stopReason"))
 
 
 def _compact(state: SessionState, node: int, value: dict[str, Any], place: Place) -> None:

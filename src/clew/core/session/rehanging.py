@@ -140,12 +140,16 @@ class Rehanging:
                 self._keep(record)
             case "branch_summary":
                 self._come_from(record)
-            case kind if kind in _ABOUT and value.get("targetId") not in self._state.ids:
+            case kind if kind in _ABOUT and not self._is_there(value.get("targetId"), value):
                 raise BadLine("it is about an entry that is not there")
             case "entry":
                 self._lay(record)
             case _:
                 pass
+
+    def _is_there(self, target: Any, value: dict[str, Any]) -> bool:
+        """Is this an entry before one, or that one itself?"""
+        return target in self._state.ids or target == value.get("id")
 
     def _hang_writes(self, record: Found) -> None:
         """The writes of one transaction, some of which may follow others of it."""

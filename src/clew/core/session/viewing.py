@@ -152,7 +152,7 @@ class Context:
         wanted: dict[str, Any] = {}
         for node in (*edits, *(node for node in nodes if kinds[node] == Kind.EDIT)):
             entry = self._entries.entry(node)
-            edit = entry.get("data", entry)
+            edit = entry["data"] if entry["type"] == "custom" else entry
             wanted[edit["targetId"]] = edit["replacement"]
         for said in head:
             yield from _replaced(said, wanted)
@@ -243,8 +243,8 @@ def _replaced(said: Said, edits: dict[str, Any]) -> Iterator[Said]:
 
 def _model_of(entry: Message) -> str | None:
     """The model that an entry sets; None for an answer that does not say who gave it."""
-    message = entry.get("message")
-    provider, model = (entry["provider"], entry["modelId"]) if message is None else (
-        message.get("provider"), message.get("model")
-    )  # fmt: skip
+    if entry["type"] == "model_change":
+        provider, model = entry["provider"], entry["modelId"]
+    else:
+        provider, model = entry["message"].get("provider"), entry["message"].get("model")
     return f"{provider}/{model}" if type(provider) is str and type(model) is str else None

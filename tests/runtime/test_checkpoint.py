@@ -591,10 +591,16 @@ def test_whatever_append_it_dies_at_the_file_is_written_once(tmp_path: Path, way
         assert ("completed", point.struck) == (study.state.state, number < 6)
 
 
+def seen(call: clew.Call) -> clew.Verdict:
+    """A probe that looks for itself."""
+    done = (Path(call.workspace.root) / "note").read_text() == "new"
+    return clew.Happened("wrote new") if done else clew.DidNotHappen()
+
+
 # How `put` is declared; what a plan says of it in doubt; what its agent is told of what has happened.
 IN_DOUBT: dict[str, tuple[dict[str, Any], tuple[str, str], str]] = {
     "its files": ({}, ("probe", "checkpoint_stands"), "wrote new"),
-    "its own probe": ({"probe": lambda call: seen(call)}, ("probe", "probe_declared"), "wrote new"),
+    "its own probe": ({"probe": seen}, ("probe", "probe_declared"), "wrote new"),
     "its files, its answer is secret": ({"secret": True}, ("probe", "checkpoint_stands"), "result_not_recorded"),
     "its files, it has a key": ({"key": lambda text, **_: text}, ("probe", "checkpoint_stands"), "wrote new"),
     "a person, anything may have changed": (
@@ -604,12 +610,6 @@ IN_DOUBT: dict[str, tuple[dict[str, Any], tuple[str, str], str]] = {
 }  # fmt: skip
 
 
-def seen(call: clew.Call) -> clew.Verdict:
-    """A probe that looks for itself."""
-    done = (Path(call.workspace.root) / "note").read_text() == "new"
-    return clew.Happened("wrote new") if done else clew.DidNotHappen()
-
-
 def raising(study: Study, when: str, declared: dict[str, Any]) -> clew.Agent:
     """An agent whose call raises at its first start, `before` it wrote or `behind` it; it returns what it is told."""
     fates = iter([lose_the_line])
@@ -617,7 +617,8 @@ def raising(study: Study, when: str, declared: dict[str, Any]) -> clew.Agent:
     def fate() -> None:
         next(fates, lambda: None)()
 
-    put = writing(study, **{"first" if when == "before" else "then": fate}, **declared)
+    strikes: dict[str, Any] = {"first" if when == "before" else "then": fate}
+    put = writing(study, **strikes, **declared)
 
     def script(run: Any) -> Any:
         try:
@@ -658,7 +659,8 @@ def test_wherever_it_dies_in_doubt_the_same_one_is_asked(tmp_path: Path, who: st
             study.run(agent, point=point)
         study.die()
         plan, call = study.home().plan(RUN, agent), study.state.calls.get("put-1")
-        assert plan is not None and call is not None
+        assert plan is not None
+        assert call is not None
         if call.settled_by is None:
             doubts += 1
             assert [decision] == [(step.decision, step.reason) for step in plan.steps]

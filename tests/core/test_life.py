@@ -174,8 +174,11 @@ class Life(RuleBasedStateMachine):
 
     @property
     def up_to_the_files(self) -> list[str]:
-        """Open attempts, by step, that their files settle: each of them is written whole or not at all."""
-        rows = self.waiting if self.exists and self.alive else []
+        """Open attempts, by step, that their files settle: each of them is written whole or not at all.
+
+        Of a run that is being aborted nothing is asked: they stay unknown.
+        """
+        rows = self.waiting if self.operation in ("running", "paused") else []
         return [row["stepId"] for row in rows if row["tool"] in BY_FILES and row["status"] in ("started", "unknown")]
 
     @property

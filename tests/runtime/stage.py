@@ -31,7 +31,7 @@ class Mortal(MemoryRunStore):
     """Runs in memory, of a process that dies at the append it is told. `acknowledged`: what was said to be durable.
 
     `die_at(n, kept)`: in the n-th append from now (0: the next), after `kept` of its bytes have reached the disk;
-    None: all of them, and nobody was told.
+    None: all of them, and nobody was told. `in_doubt`: counted from the first that says that an outcome is unknown.
     """
 
     def __init__(self) -> None:
@@ -40,18 +40,19 @@ class Mortal(MemoryRunStore):
         self.acknowledged: list[tuple[str, int, str]] = []
         self._left = -1
         self._kept: int | None = 0
+        self._certain = False
 
-    def die_at(self, appends: int, kept: int | None = 0) -> None:
-        self._left, self._kept = appends, kept
+    def die_at(self, appends: int, kept: int | None = 0, *, in_doubt: bool = False) -> None:
+        self._left, self._kept, self._certain = appends, kept, in_doubt
 
     def revive(self) -> None:
         """Another process, later: whoever wrote is gone, the bytes stay."""
         self.forget_writers()
-        self.dead, self._left = False, -1
+        self.dead, self._left, self._certain = False, -1, False
 
     def create(self, run_id: str, batch: Batch, *, wait_s: float = 0.0) -> Any:
         self.live()
-        kept = self.doomed()
+        kept = self.doomed(batch)
         if kept is not None and kept < len(batch.data):
             raise Death  # A journal is born whole or not at all.
         writer = super().create(run_id, batch, wait_s=wait_s)
@@ -69,8 +70,11 @@ class Mortal(MemoryRunStore):
         if self.dead:
             raise Death
 
-    def doomed(self) -> int | None:
+    def doomed(self, batch: Batch) -> int | None:
         """How many bytes of this append are kept, if it is the last one."""
+        self._certain &= b'"status":"unknown"' not in batch.data
+        if self._certain:
+            return None
         self._left -= 1
         if self._left != -1:
             return None
@@ -90,7 +94,7 @@ class MortalWriter:
 
     def append(self, batch: Batch, *, starts_effect: bool = False) -> int:
         self._store.live()
-        kept = self._store.doomed()
+        kept = self._store.doomed(batch)
         if kept is not None and kept < len(batch.data):
             self._writer._journal.data += batch.data[:kept]
             raise Death

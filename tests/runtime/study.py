@@ -8,6 +8,7 @@ import clew
 from clew.core.checkpoint import Checkpoint
 from clew.runtime.checkpoint import checkpoint_at
 from clew.stores.base import RunStore
+from clew.stores.keys import MemoryKeyIndex
 from clew.testing.crash import CrashPoint, crashing
 from tests.runtime.scene import Scene, agent_of, tool_of
 
@@ -18,13 +19,15 @@ class Study(Scene):
     def __init__(self, folder: Path, **kept: Any) -> None:
         super().__init__(**kept)
         self.folder = folder
+        self.keys = MemoryKeyIndex()
         self.starts: list[str] = []
         self.promised: list[bool] = []
 
     def home(self, point: CrashPoint | None = None, *, store: RunStore | None = None) -> clew.Home:
         inner = store or (self.memory if point is None else crashing(self.memory, point))
         place = self.folder / ".clew"
-        return clew.Home(place, takeover="proven", store=inner, blobs=self.blobs, clock=self.clock)
+        parts: dict[str, Any] = {"store": inner, "blobs": self.blobs, "clock": self.clock, "keys": self.keys}
+        return clew.Home(place, takeover="proven", **parts)
 
     def file(self, name: str = "note") -> Path:
         return self.folder / name

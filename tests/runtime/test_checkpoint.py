@@ -591,6 +591,88 @@ def test_whatever_append_it_dies_at_the_file_is_written_once(tmp_path: Path, way
         assert ("completed", point.struck) == (study.state.state, number < 6)
 
 
+def seen(call: clew.Call) -> clew.Verdict:
+    """A probe that looks for itself."""
+    done = (Path(call.workspace.root) / "note").read_text() == "new"
+    return clew.Happened("wrote new") if done else clew.DidNotHappen()
+
+
+# How `put` is declared; what a plan says of it in doubt; what its agent is told of what has happened.
+IN_DOUBT: dict[str, tuple[dict[str, Any], tuple[str, str], str]] = {
+    "its files": ({}, ("probe", "checkpoint_stands"), "wrote new"),
+    "its own probe": ({"probe": seen}, ("probe", "probe_declared"), "wrote new"),
+    "its files, its answer is secret": ({"secret": True}, ("probe", "checkpoint_stands"), "result_not_recorded"),
+    "its files, it has a key": ({"key": lambda text, **_: text}, ("probe", "checkpoint_stands"), "wrote new"),
+    "a person, anything may have changed": (
+        {"paths": clew.WORKSPACE, "expects": None}, ("review", "unknown_effect"), "",
+    ),
+    "a person, it acts outside too": ({"effect": "external"}, ("review", "unknown_effect"), ""),
+}  # fmt: skip
+
+
+def raising(study: Study, when: str, declared: dict[str, Any]) -> clew.Agent:
+    """An agent whose call raises at its first start, `before` it wrote or `behind` it; it returns what it is told."""
+    fates = iter([lose_the_line])
+
+    def fate() -> None:
+        next(fates, lambda: None)()
+
+    strikes: dict[str, Any] = {"first" if when == "before" else "then": fate}
+    put = writing(study, **strikes, **declared)
+
+    def script(run: Any) -> Any:
+        try:
+            return (yield run.call(put, path="note", text="new"))
+        except clew.ToolError as told:
+            return told.code
+
+    return agent_of("plain", script, put)
+
+
+def deaths_in_doubt(study: Study, agent: clew.Agent) -> list[CrashPoint]:
+    """Every death in the append that says that nobody knows, and in the next, which settles it or says who is to."""
+    life = CrashPoint()
+    study.run(agent, point=life)
+    found = []
+    for number, batch in enumerate(life.appends[1:3], 2):
+        ends = [at for at, byte in enumerate(batch.data, 1) if byte == ord("\n")]
+        found += [CrashPoint(number, keep) for end in ends for keep in (end - 9, end)]
+    return [CrashPoint(2, 0), *found]
+
+
+@pytest.mark.parametrize("when", ["before", "behind"])
+@pytest.mark.parametrize("who", IN_DOUBT)
+def test_wherever_it_dies_in_doubt_the_same_one_is_asked(tmp_path: Path, who: str, when: str) -> None:
+    """DESIGN §5: what is known of an attempt does not depend on how much of the doubt was written down."""
+    declared, decision, told = IN_DOUBT[who]
+
+    def fresh(name: str) -> tuple[Study, clew.Agent]:
+        study = Study(tmp_path / name)
+        study.folder.mkdir()
+        study.file().write_text("old")
+        return study, raising(study, when, declared)
+
+    doubts = 0
+    for number, point in enumerate(deaths_in_doubt(*fresh("whole"))):
+        study, agent = fresh(f"{number}")
+        with pytest.raises((Storage, Crash)):
+            study.run(agent, point=point)
+        study.die()
+        plan, call = study.home().plan(RUN, agent), study.state.calls.get("put-1")
+        assert plan is not None
+        assert call is not None
+        if call.settled_by is None:
+            doubts += 1
+            assert [decision] == [(step.decision, step.reason) for step in plan.steps]
+
+        result = study.resume(agent)
+        starts = ["new", "new"] if when == "before" and told else ["new"]
+
+        assert ("completed" if told else "paused", starts) == (result.operation.state, study.starts)
+        assert ((told if when == "behind" else "wrote new") if told else None) == result.output
+    assert doubts >= 5
+
+
 def killed(study: Study, put: clew.Tool) -> clew.Agent:
     """The agent of a run whose process died when its body had run: nobody was told how it ended."""
     agent = putting(study, "plain", put)

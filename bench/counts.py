@@ -13,6 +13,8 @@ from bench.figures import Figure
 SYNCS = frozenset({"fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"})
 FEW, MANY = 100, 300
 _LINE = re.compile(r"^(\d+) +(\w+)\(")
+LOOKS = 1.02
+"""So much may be added by looks into the inbox: every 200 ms, four calls each, however many appends that are."""
 
 
 class Trace:
@@ -68,5 +70,11 @@ def _growing(folder: Path, history: Path) -> list[Figure]:
     early, late = found["r1000"], found["r1000000"]
     return [
         Figure("system calls an append at record 1,000", early, ""),
-        Figure("system calls an append at record 1,000,000", late, "", round(early, 2), note="constant"),
+        Figure(
+            "system calls an append at record 1,000,000",
+            late,
+            "",
+            round(early * LOOKS, 2),
+            note="constant but for looks into the inbox, which go by time",
+        ),
     ]

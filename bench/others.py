@@ -1,11 +1,16 @@
 """One step of DBOS and one node of LangGraph, both on SQLite, against one call of ours: in turns, in one process.
 
 They keep what a step returned, and nothing of its having started; that is what the difference in price buys.
+Measured in a process of its own: in one that had measured all else before, a step of DBOS took much longer than alone.
 """
 
+import json
 import logging
+import os
 import random
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -13,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
+from bench import subject
 from bench.calls import pay
 from bench.figures import Figure
 from bench.pairs import Rounds
@@ -26,6 +32,13 @@ Timed = Callable[[], float]
 
 
 def measure(folder: Path) -> list[Figure]:
+    """What a new process measures."""
+    words = [sys.executable, "-m", "bench.others", str(folder)]
+    done = subprocess.run(words, cwd=subject.ROOT, check=True, capture_output=True, text=True)
+    return [Figure(*each) for each in json.loads(done.stdout.splitlines()[-1])]
+
+
+def _measure(folder: Path) -> list[Figure]:
     """Both ratios, or why there is none."""
     try:
         theirs = {"DBOS step": _dbos(folder), **_langgraph(folder)}
@@ -128,3 +141,9 @@ def _langgraph(folder: Path) -> dict[str, Timed]:
         return entered[-1] - entered[0]
 
     return {NODE: invoked, LOOP: in_a_loop}
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measure(Path(sys.argv[1]))), flush=True)
+    # Threads of DBOS would go on.
+    os._exit(0)

@@ -46,24 +46,24 @@ def _(found: Situation) -> Situation:
     return found
 
 
-@situation("a restore was cut off")
-def _(found: Situation) -> Situation:
-    edited(found)
+def cut_off(found: Situation) -> Situation:
+    """A restore that dies while it reads what it is to put back."""
     home = type(found.home)(found.place.home, blobs=Dying(found.place.home))
     try:
         home.restore(RUN, "k1", by="ann")
     except Struck:
         found.see()
     return found
+
+
+@situation("a restore was cut off")
+def _(found: Situation) -> Situation:
+    edited(found)
+    return cut_off(found)
 
 
 @situation("a restore of a paused run was cut off")
 def _(found: Situation) -> Situation:
     note(found).write_text(OLD, "utf-8")
     found.run("note:new", "bug")
-    home = type(found.home)(found.place.home, blobs=Dying(found.place.home))
-    try:
-        home.restore(RUN, "k1", by="ann")
-    except Struck:
-        found.see()
-    return found
+    return cut_off(found)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clew.core.compose import Close, Move
-from clew.core.events import error, step_output
+from clew.core.events import Answering, Opening, error, step_output
 from clew.core.outcome import Outcome
 from clew.core.records import Batch, Record
 from clew.core.state import RunState
@@ -274,6 +274,19 @@ def test_event_ids_go_on_and_never_repeat() -> None:
 
     ids = [record.event_id for record, _ in store.read("r1")]
     assert len(ids) == len(set(ids))
+
+
+def test_event_ids_never_repeat_where_both_ways_of_making_an_append_are_gone() -> None:
+    """The short way of a usual call asks for its ids at once: one too few, and the next record has another's."""
+    store, call = MemoryRunStore(), facts(1, run_id="r1")
+    journal = born(store)
+    for sayings in ([Opening(call, {})], [said("between")], [Answering(call, "1")], [said("behind")]):
+        journal.append(sayings)
+    records = [record for record, _ in store.read("r1")]
+    ids = [record.event_id for record in records]
+    ids += [record.payload["eventId"] for record in records if record.kind in ("event", "operation")]
+
+    assert len(set(ids)) == len(ids)
 
 
 def test_a_journal_is_not_closed_under_a_write() -> None:

@@ -75,8 +75,7 @@ class Journal:
 
     def new_id(self) -> str:
         """A new event id: the leg's nonce and a counter."""
-        self._counter += 1
-        return f"{self.nonce}-{self._counter}"
+        return self.new_ids(1)[0]
 
     def new_ids(self, count: int) -> list[str]:
         """So many of them."""

@@ -1,7 +1,7 @@
 """One step of DBOS and one node of LangGraph, both on SQLite, against one call of ours: in turns, in one process.
 
 They keep what a step returned, and nothing of its having started; that is what the difference in price buys.
-Measured in a process of its own: in one that had measured all else before, a step of DBOS took much longer than alone.
+Measured in a process of its own, so that nothing stands beside it that was measured before.
 """
 
 import json

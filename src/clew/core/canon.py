@@ -38,7 +38,7 @@ def canonical(value: Json) -> bytes:
     Source:
         RFC 8785; contract #106; DESIGN §5 stage 1.
     """
-    if (type(value) is dict and _EXACT.issuperset(map(type, value.values()))) or _plain(value):
+    if _plain(value):
         try:
             data = _SORTED.encode(value)
         except UnicodeEncodeError:

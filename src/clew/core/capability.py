@@ -48,10 +48,6 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=False, dict=True):
 
     def as_json(self) -> dict[str, Any]:
         """The members as they stand in a `capability_resolved` event."""
-        return {**self._members, "issues": list(self.issues)}
-
-    @cached_property
-    def _members(self) -> dict[str, Any]:
         return {
             "tool": self.tool,
             "effect": self.effect,
@@ -61,6 +57,7 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=False, dict=True):
             "durability": self.durability,
             "source": self.source,
             "resolution": self.resolution,
+            "issues": list(self.issues),
         }
 
     def fingerprint(self) -> str:

@@ -30,6 +30,91 @@ def test_results_come_back_to_those_who_wait() -> None:
     assert [n * n for n in range(200)] == found
 
 
+def test_of_brief_work_a_thread_does_its_share_before_it_wakes_the_loop() -> None:
+    """Each waking costs the thread the interpreter's lock, and a thousand runs wait for that."""
+
+    async def main() -> Any:
+        loop, pool, queued = asyncio.get_running_loop(), Pool(1), threading.Event()
+        futures = [pool.submit(lambda: queued.wait(60))]
+
+        def before_is_told(number: int) -> bool:
+            turned = threading.Event()
+            loop.call_soon_threadsafe(turned.set)
+            return turned.wait(60) and futures[number - 1].done()
+
+        futures += [pool.submit(functools.partial(before_is_told, number), brief=True) for number in range(1, 6)]
+        queued.set()
+        return await asyncio.gather(*futures[1:])
+
+    assert [True, False, False, False, False] == asyncio.run(main())
+
+
+def test_no_result_waits_for_work_that_may_wait() -> None:
+    """The other may wait for what comes of this one."""
+
+    async def main() -> tuple[bool, bool]:
+        pool, queued, over = Pool(1), threading.Event(), threading.Event()
+        pool.submit(lambda: queued.wait(60))
+        first, second = pool.submit(lambda: True, brief=True), pool.submit(lambda: over.wait(60))
+        queued.set()
+        found = await first
+        over.set()
+        return found, await second
+
+    assert (True, True) == asyncio.run(main())
+
+
+class ShortOfMemory(asyncio.SelectorEventLoop):
+    """A loop that cannot be woken once."""
+
+    refused = 0
+
+    def call_soon_threadsafe(self, callback: Any, *given: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+        if threading.current_thread() is not threading.main_thread() and not self.refused:
+            self.refused += 1
+            raise MemoryError
+        return super().call_soon_threadsafe(callback, *given, context=context)
+
+
+def test_a_loop_that_could_not_be_woken_is_woken_again() -> None:
+    """Who waits for the only result would wait for ever."""
+    loop, pool = ShortOfMemory(), Pool(1)
+
+    async def main() -> int:
+        return int(await asyncio.wait_for(asyncio.shield(pool.submit(lambda: 3)), 60))
+
+    try:
+        found = loop.run_until_complete(main())
+    finally:
+        loop.close()
+
+    assert (3, 1) == (found, loop.refused)
+
+
+def test_of_two_loops_each_is_woken_for_its_own() -> None:
+    """They share the threads, and so the share of one holds results of both."""
+    pool, queued, found = Pool(1), threading.Event(), dict[int, list[int]]()
+
+    async def main(name: int, together: threading.Barrier) -> None:
+        futures = [pool.submit(lambda: name, brief=True) for _ in range(20)]
+        together.wait(60)
+        found[name] = await asyncio.gather(*futures)
+
+    async def first() -> None:
+        await pool.submit(lambda: queued.wait(60))
+
+    together = threading.Barrier(3, action=queued.set)
+    threads = [threading.Thread(target=asyncio.run, args=(first(),), daemon=True)]
+    threads += [threading.Thread(target=asyncio.run, args=(main(n, together),), daemon=True) for n in (1, 2)]
+    for thread in threads:
+        thread.start()
+    together.wait(60)
+    for thread in threads:
+        thread.join(60)
+
+    assert {1: [1] * 20, 2: [2] * 20} == found
+
+
 def test_where_no_thread_starts_the_loop_does_the_work() -> None:
     """What was asked for is done, once, and the next who asks gets a thread if there is one again."""
 

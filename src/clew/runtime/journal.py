@@ -116,7 +116,7 @@ class Journal:
             met = await through(before) if before is not None and not before.done() else None
             self._check(sayings, starts)
             composed = self._compose(sayings)
-            written = SYNCS.submit(lambda: self._write(composed, starts))
+            written = SYNCS.submit(lambda: self._write(composed, starts), brief=True)
             met = await through(written) or met
             written.result()
             self._apply(composed)

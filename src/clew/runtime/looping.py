@@ -190,7 +190,7 @@ async def _look(gate: Gate, control: Control) -> BaseException | None:
 
 async def _steer_async(gate: Gate, control: Control) -> BaseException | None:
     met: BaseException | None
-    commands, met = await aside(control.waiting)
+    commands, met = await aside(control.waiting, brief=True)
     for walk in control.applying(commands):
         _, struck = await drive_async(gate, NOBODY, walk)
         met = met or struck

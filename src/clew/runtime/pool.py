@@ -28,7 +28,8 @@ class Kept(asyncio.Future[Any]):
         return False
 
 
-Job = tuple["Inbox", "asyncio.Future[Any]", Callable[[], Any]]
+Job = tuple["Inbox", "asyncio.Future[Any]", Callable[[], Any], bool]
+"""Where the result goes, who waits for it, what is to be done, and whether that waits for nothing but a sync."""
 
 
 class NoThread(NothingHappened):
@@ -55,16 +56,30 @@ class Inbox:
         self.done: collections.deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = collections.deque()
         self.woken = False
 
-    def deliver(self, future: "asyncio.Future[Any]", value: Any, fault: BaseException | None) -> None:
-        """From a worker thread: hand a result over."""
+    def deliver(
+        self, future: "asyncio.Future[Any]", value: Any, fault: BaseException | None, *, ring: bool = True
+    ) -> None:
+        """From a worker thread: hand a result over; where it does not `ring`, with the next that does."""
         self.done.append((future, value, fault))
-        if not self.woken:
-            self.woken = True
-            try:
-                self.loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:
-                # The loop is closed: nobody waits for this result any more.
-                self.done.clear()
+        if ring:
+            self.ring()
+
+    def ring(self) -> None:
+        """From a worker thread: wake the loop, unless that was done since it last looked."""
+        if not self.woken and not self._rung():
+            # There was no memory for it, and nobody else may wake it ever.
+            self._rung()
+
+    def _rung(self) -> bool:
+        self.woken = True
+        try:
+            self.loop.call_soon_threadsafe(self._drain)
+        except RuntimeError:
+            # The loop is closed: nobody waits for these results any more.
+            self.done.clear()
+        except MemoryError:
+            self.woken = False
+        return self.woken
 
     def _drain(self) -> None:
         self.woken = False
@@ -103,8 +118,11 @@ class Pool:
         self._alive = 0
         self._process = os.getpid()
 
-    def submit(self, job: Callable[[], Any]) -> "asyncio.Future[Any]":
-        """Run `job` in a thread; the future belongs to the running loop, which waits where the machine gives none."""
+    def submit(self, work: Callable[[], Any], *, brief: bool = False) -> "asyncio.Future[Any]":
+        """Do `work` in a thread; the future belongs to the running loop, which waits where the machine gives none.
+
+        `brief` work waits for nothing but a sync, so that the result of another may wait for it as well.
+        """
         if self._process != os.getpid():
             # A fork copies the queue and the count, but no thread.
             self._begin()
@@ -113,9 +131,9 @@ class Pool:
         if self._alive < self._size:
             self._start()
         if self._alive:
-            self._jobs.put((inbox, future, job))
+            self._jobs.put((inbox, future, work, brief))
         else:
-            _do(inbox, future, job)
+            _do(inbox, future, work)
         return future
 
     def _start(self) -> None:
@@ -127,14 +145,34 @@ class Pool:
 
     def _work(self) -> None:
         while True:
-            _do(*self._jobs.get())
+            self._do_share(*self._jobs.get())
+
+    def _do_share(self, inbox: Inbox, future: "asyncio.Future[Any]", work: Callable[[], Any], brief: bool) -> None:
+        """Do one job; where many brief ones wait, this thread's share of them, and wake the loop once for them all.
+
+        Each time that it is woken a thread loses the interpreter to it, and a thousand runs wait for that.
+        """
+        left = min(_BATCH, self._jobs.qsize() // self._size) if brief else 0
+        while left:
+            _do(inbox, future, work, ring=False)
+            try:
+                to, future, work, brief = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if to is not inbox or not brief:
+                inbox.ring()
+            inbox, left = to, left - 1 if brief else 0
+        else:
+            _do(inbox, future, work)
+            return
+        inbox.ring()
 
 
-def _do(inbox: Inbox, future: "asyncio.Future[Any]", job: Callable[[], Any]) -> None:
+def _do(inbox: Inbox, future: "asyncio.Future[Any]", work: Callable[[], Any], *, ring: bool = True) -> None:
     try:
-        inbox.deliver(future, job(), None)
+        inbox.deliver(future, work(), None, ring=ring)
     except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
-        inbox.deliver(future, None, fault)
+        inbox.deliver(future, None, fault, ring=ring)
 
 
 _inboxes: dict[int, Inbox] = {}
@@ -203,8 +241,8 @@ def let_go(task: "asyncio.Future[Any]") -> None:
     asyncio.tasks._unregister_task(task)
 
 
-async def aside(work: Callable[[], Any]) -> tuple[Any, asyncio.CancelledError | None]:
+async def aside(work: Callable[[], Any], *, brief: bool = False) -> tuple[Any, asyncio.CancelledError | None]:
     """Blocking work off the event loop, not to be torn: its value, and a cancellation that was met on the way."""
-    done = SYNCS.submit(work)
+    done = SYNCS.submit(work, brief=brief)
     met = await through(done)
     return done.result(), met

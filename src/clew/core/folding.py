@@ -1,6 +1,6 @@
 """How each record moves a run state: the one door through which facts enter, when read and before they are written."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -14,12 +14,13 @@ from clew.core.operation import DurableOperation, OperationRecord
 from clew.core.records import Record
 from clew.core.state import RunState, illegal
 from clew.core.times import parse_ms
+from clew.core.usualfold import RECORDS, Placed, take_usual
 from clew.errors import Corrupt, UsageError
 
 _AFTER_FINISH: Final = frozenset({"leg_ended", "effect_review", "restored"})
 
 
-def fold(records: Iterable[tuple[Record, int]], run_id: str) -> RunState:
+def fold(records: Iterable[Placed], run_id: str) -> RunState:
     """The run state of a journal, records in the order of the file, each with its position.
 
     Raises:
@@ -27,9 +28,27 @@ def fold(records: Iterable[tuple[Record, int]], run_id: str) -> RunState:
             first record that cannot stand where it stands; nothing is sorted, skipped or renumbered.
     """
     state = RunState(run_id)
-    for record, position in records:
-        take(state, record, position)
+    for group in _groups(records):
+        if not take_usual(state, group):
+            for record, position in group:
+                take(state, record, position)
     return state
+
+
+def _groups(records: Iterable[Placed]) -> Iterator[list[Placed]]:
+    """Few records at a time, those of a usual append together; what was read before an error comes before it."""
+    group: list[Placed] = []
+    try:
+        for each in records:
+            if len(group) == RECORDS or each[0].append == each[0].sequence:
+                yield group
+                group = [each]
+            else:
+                group.append(each)
+    except Exception:
+        yield group
+        raise
+    yield group
 
 
 def take(state: RunState, record: Record, position: int) -> None:

@@ -102,13 +102,18 @@ def _tool_call(state: RunState, event: Event, record: Record, position: int) -> 
         approvals.check_recorded(state, step, key, asked)
     if "businessKey" in event:
         recorded_key(event)
-    call = CallState(step, call_id, key, tool, turn_id, asked, position)
+    enter_call(state, CallState(step, call_id, key, tool, turn_id, asked, position))
+
+
+def enter_call(state: RunState, call: CallState) -> None:
+    """A call is proposed: it is one more, and what it is called is taken."""
+    step, metrics = call.step_id, state.metrics
     state.calls.put(step, call)
     state.pending.put(step, step)
     count_number(state, step)
-    count_call(state, call_id)
-    state.metrics.tool_calls += 1
-    state.metrics.steps_started += 1
+    count_call(state, call.call_id)
+    metrics.tool_calls += 1
+    metrics.steps_started += 1
 
 
 def count_call(state: RunState, call_id: str) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from clew.core.calls import AnswerRef, CallState
 from clew.core.codec import MAX_APPEND, NOT_FAST
 from clew.core.events import AGENT, Answering, CallFacts, Opening
-from clew.core.happenings import count_call, count_number
+from clew.core.happenings import enter_call
 from clew.core.records import Batch
 from clew.core.state import RunState
 from clew.core.times import parse_ms
@@ -35,9 +35,9 @@ class Usual(msgspec.Struct, frozen=True):
         """Become what a reader of these lines becomes."""
         batch, call = self.batch, self.said.call
         if type(self.said) is Opening:
-            _opened(state, call, parse_ms(self.at) or 0, self.place)
+            enter_call(state, _opened(call, parse_ms(self.at) or 0, self.place))
         else:
-            _answered(state, call, self.place)
+            answer(state, call.step_id, self.place)
         if self.at < state.last_time:
             state.clock_stepped = True
         state.trace_sequence += batch.last - state.sequence
@@ -72,7 +72,7 @@ def usual(
     return None if len(batch.data) > MAX_APPEND else Usual(batch, said, at, size_bytes)
 
 
-def _undisturbed(state: RunState) -> bool:
+def undisturbed(state: RunState) -> bool:
     """Is a leg of ours open, and nothing under way that a record must be asked about?"""
     return state.amid and state.own and not state.aborting and not state.guard
 
@@ -80,7 +80,7 @@ def _undisturbed(state: RunState) -> bool:
 def _may_open(state: RunState, said: Opening) -> bool:
     call, step, operation = said.call, said.call.step_id, state.operation
     return (
-        _undisturbed(state)
+        undisturbed(state)
         and operation is not None
         and operation.records[-1].to == "running"
         and not state.asked
@@ -101,7 +101,7 @@ def _may_answer(state: RunState, call: CallFacts) -> bool:
     known = state.calls.get(call.step_id)
     return (
         known is not None
-        and _undisturbed(state)
+        and undisturbed(state)
         and known.status == "started"
         and known.attempt == 1
         and known.answer is None
@@ -189,26 +189,19 @@ def _lines(state: RunState, told: Sequence[str], at: str, ids: Sequence[str]) ->
     return Batch(run_id, first, sequence, b"".join(pieces), chain.decode())
 
 
-def _opened(state: RunState, call: CallFacts, at_ms: int, place: int) -> None:
-    """What an opening does to a run."""
-    step, metrics = call.step_id, state.metrics
-    opened = CallState(
-        step, call.call_id, call.key, call.tool, call.turn_id, call.fingerprint, place, call.capability,
+def _opened(call: CallFacts, at_ms: int, place: int) -> CallState:
+    """What an opening makes of a call."""
+    return CallState(
+        call.step_id, call.call_id, call.key, call.tool, call.turn_id, call.fingerprint, place, call.capability,
         attempt=1, status="started", started_ms=at_ms, since_ms=at_ms,
     )  # fmt: skip
-    state.calls.put(step, opened)
-    state.pending.put(step, step)
-    count_number(state, step)
-    count_call(state, call.call_id)
-    metrics.tool_calls += 1
-    metrics.steps_started += 1
 
 
-def _answered(state: RunState, call: CallFacts, place: int) -> None:
-    """What an answer does to a run."""
-    known = state.calls.get(call.step_id)
-    assert known is not None, "it was there when the append was made"
+def answer(state: RunState, step_id: str, place: int) -> None:
+    """What the answer of a usual call does to a run, wherever it was read."""
+    known = state.calls.get(step_id)
+    assert known is not None, "it was there when this append was looked at"
     state.calls.rest(msgspec.structs.replace(known, status="committed", answer=AnswerRef(place, False)))
-    state.pending.strike(call.step_id)
+    state.pending.strike(step_id)
     state.answers += 1
     state.metrics.steps_succeeded += 1

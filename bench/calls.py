@@ -64,7 +64,7 @@ def sync_call(folder: Path) -> list[Figure]:
 
         ours(20)
         pair = appends_of(folder / "sync" / "runs" / f"{run.run_id}.jsonl")
-        by_hand = _twice(Bare(folder / "bare"), pair)
+        by_hand = twice(Bare(folder / "bare"), pair)
         found.append(take_turns({"call": (ours, CALLS), "bare": (by_hand, CALLS)}, ROUNDS))
         found.append(_appends(run, Bare(folder / "bare-one")))
         return "done"
@@ -81,7 +81,9 @@ def sync_call(folder: Path) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _twice(bare: Bare, pair: list[bytes]) -> Callable[[int], None]:
+def twice(bare: Bare, pair: list[bytes]) -> Callable[[int], None]:
+    """Both appends of a call by hand, so many times."""
+
     def work(times: int) -> None:
         for _ in range(times):
             for data in pair:
@@ -151,7 +153,7 @@ def async_call(folder: Path) -> list[Figure]:
         bare, order, count = Bare(folder / "bare-async"), random.Random(1), iter(range(1_000_000))
         for _ in range(20):
             await run.call(pay_async, order=f"{next(count)}", cents=4200)
-        by_hand = _twice(bare, appends_of(folder / "async" / "runs" / f"{run.run_id}.jsonl"))
+        by_hand = twice(bare, appends_of(folder / "async" / "runs" / f"{run.run_id}.jsonl"))
         for _ in range(ROUNDS):
             for name in order.sample(("call", "bare"), 2):
                 since = time.perf_counter()

@@ -1,7 +1,8 @@
 """One step of DBOS and one node of LangGraph, both on SQLite, against one call of ours: in turns, in one process.
 
 They keep what a step returned, and nothing of its having started; that is what the difference in price buys.
-Measured in a process of its own, so that nothing stands beside it that was measured before.
+Measured in a process of its own, so that nothing stands beside it that was measured before, and before any other part
+of the bench deletes its files: `docs/cost.md` says why.
 """
 
 import json
@@ -13,13 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import clew
 from bench import subject
-from bench.calls import pay
+from bench.calls import Bare, appends_of, pay, twice
 from bench.figures import Figure
 from bench.pairs import Rounds
 
@@ -45,7 +47,9 @@ def _measure(folder: Path) -> list[Figure]:
     except ImportError as missing:
         return [Figure("DBOS step, LangGraph node", None, note=f"{missing.name} is not installed")]
     rounds = _in_turns(folder, theirs)
-    return [_figure(name, rounds) for name in theirs]
+    what = "whole call, plain agent, between steps and nodes of others / two bare synced appends"
+    note = f"{rounds.median_ms('call'):.3f} ms against {rounds.median_ms('bare'):.3f} ms"
+    return [*(_figure(name, rounds) for name in theirs), Figure(what, rounds.ratio("call", "bare"), note=note)]
 
 
 def _figure(name: str, rounds: Rounds) -> Figure:
@@ -66,13 +70,14 @@ def _in_turns(folder: Path, theirs: dict[str, Timed]) -> Rounds:
     def agent(run: clew.SyncRun, prompt: str) -> str:
         count = iter(range(1_000_000))
 
-        def ours() -> float:
-            since = time.perf_counter()
+        def calls() -> None:
             for _ in range(STEPS):
                 run.call(pay, order=f"{next(count)}", cents=4200)
-            return time.perf_counter() - since
 
-        order, all_of_them = random.Random(1), {"call": ours, **theirs}
+        calls()
+        by_hand = twice(Bare(folder / "bare-against"), appends_of(folder / "against" / "runs" / f"{run.run_id}.jsonl"))
+        ours = {"call": partial(_timed, calls), "bare": partial(_timed, lambda: by_hand(STEPS))}
+        order, all_of_them = random.Random(1), {**ours, **theirs}
         for number in range(ROUNDS + 1):
             for name in order.sample(list(all_of_them), len(all_of_them)):
                 taken = all_of_them[name]()
@@ -82,6 +87,12 @@ def _in_turns(folder: Path, theirs: dict[str, Timed]) -> Rounds:
 
     clew.Home(folder / "against").run_sync(agent, "bench").raise_for_state()
     return rounds
+
+
+def _timed(work: Callable[[], None]) -> float:
+    since = time.perf_counter()
+    work()
+    return time.perf_counter() - since
 
 
 def _dbos(folder: Path) -> Timed:
@@ -129,18 +140,16 @@ def _langgraph(folder: Path) -> dict[str, Timed]:
     graph.add_conditional_edges("pay", lambda state: "pay" if state["left"] else END)
     compiled = graph.compile(checkpointer=saver)
 
-    def invoked() -> float:
-        since = time.perf_counter()
+    def invocations() -> None:
         for _ in range(STEPS):
             invoke(1)
-        return time.perf_counter() - since
 
     def in_a_loop() -> float:
         entered.clear()
         invoke(STEPS + 1)
         return entered[-1] - entered[0]
 
-    return {NODE: invoked, LOOP: in_a_loop}
+    return {NODE: partial(_timed, invocations), LOOP: in_a_loop}
 
 
 if __name__ == "__main__":

@@ -69,11 +69,11 @@ class ShortOfMemory(asyncio.SelectorEventLoop):
 
     refused = 0
 
-    def call_soon_threadsafe(self, callback: Any, *given: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+    def call_soon_threadsafe(self, callback: Any, *args: Any, **context: Any) -> asyncio.Handle:  # type: ignore[override]  # generic there
         if threading.current_thread() is not threading.main_thread() and not self.refused:
             self.refused += 1
             raise MemoryError
-        return super().call_soon_threadsafe(callback, *given, context=context)
+        return super().call_soon_threadsafe(callback, *args, **context)
 
 
 def test_a_loop_that_could_not_be_woken_is_woken_again() -> None:

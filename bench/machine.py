@@ -15,11 +15,19 @@ def describe(folder: Path) -> str:
     parts = (
         f"{_processor()}, {os.cpu_count()} cores, {memory_gib:.0f} GiB",
         f"{platform.system()} {platform.release()}",
-        f"file system {file_system(folder).name}",
+        f"file system {_file_system(folder)}",
         f"Python {platform.python_version()}, msgspec {version('msgspec')}, clew {version('clew')}",
         f"load {os.getloadavg()[0]:.1f}",
     )
     return "; ".join(parts)
+
+
+def _file_system(folder: Path) -> str:
+    """Its name; of ext4 whether it has a journal, for with one each append waits for a commit."""
+    name, found = file_system(folder).name, folder.stat().st_dev
+    device = Path(f"/sys/dev/block/{os.major(found)}:{os.minor(found)}").resolve().name
+    journals = Path("/proc/fs/jbd2").glob(f"{device}-*")
+    return name if name != "ext4" or any(journals) else "ext4 without a journal"
 
 
 def _processor() -> str:

@@ -156,6 +156,8 @@ NOT_OPENED: dict[str, tuple[Scribe, CallFacts, Any]] = {
     "a key of another run": (after(), changed(CALL, run_id="other", key="other:pay-1:c1"), {}),
     "a key that does not follow": (after(), changed(CALL, key=f"{RUN}:pay-1:c2"), {}),
     "a key with too many parts": (after(), changed(CALL, call_id="c:1", key=f"{RUN}:pay-1:c:1"), {}),
+    "a step without a name": (after(), changed(CALL, step_id="", key=f"{RUN}::c1"), {}),
+    "a call without a name": (after(), changed(CALL, call_id="", key=f"{RUN}:pay-1:"), {}),
     "a key that looks like an attempt": (after(), changed(CALL, call_id="c#1", key=f"{RUN}:pay-1:c#1"), {}),
     "a name with a quote": (after(), changed(CALL, tool='pay"'), {}),
     "a name with a backslash": (after(), changed(CALL, tool="pay\\"), {}),

@@ -37,11 +37,10 @@ class Usual(msgspec.Struct, frozen=True):
         if type(self.said) is Opening:
             enter_call(state, _opened(call, parse_ms(self.at) or 0, self.place))
         else:
-            answer(state, call.step_id, self.place)
-        if self.at < state.last_time:
-            state.clock_stepped = True
-        state.trace_sequence += batch.last - state.sequence
-        state.sequence, state.last_append, state.chain, state.last_time = batch.last, batch.first, batch.chain, self.at
+            known = state.calls.get(call.step_id)
+            assert known is not None, "it was there when the append was made"
+            enter_answer(state, known, self.place)
+        go_on(state, batch.last, batch.chain, self.at)
 
 
 def usual(
@@ -61,7 +60,7 @@ def usual(
     """
     said = sayings[0] if len(sayings) == 1 else None
     if said.__class__ is Opening:
-        told = _opening(said) if _may_open(state, said) else None
+        told = _opening(said) if _may_open(state, said.call) else None
     elif said.__class__ is Answering:
         told = _answering(said) if _may_answer(state, said.call) else None
     else:
@@ -77,23 +76,33 @@ def undisturbed(state: RunState) -> bool:
     return state.amid and state.own and not state.aborting and not state.guard
 
 
-def _may_open(state: RunState, said: Opening) -> bool:
-    call, step, operation = said.call, said.call.step_id, state.operation
+def may_enter(state: RunState, step_id: str, call_id: str, key: str) -> bool:
+    """May a call begin now, is its step free, and does its key follow from run, step and call?"""
+    operation = state.operation
     return (
-        undisturbed(state)
-        and operation is not None
+        operation is not None
         and operation.records[-1].to == "running"
         and not state.asked
+        and step_id != ""
+        and call_id != ""
+        and key == f"{state.run_id}:{step_id}:{call_id}"
+        and key.count(":") == 2
+        and "#" not in key
+        and key.isprintable()
+        and state.calls.get(step_id) is None
+        and state.steps.get(step_id) is None
+        and state.turns.get(step_id) is None
+        and step_id not in state.delegations
+    )
+
+
+def _may_open(state: RunState, call: CallFacts) -> bool:
+    return (
+        undisturbed(state)
         and call.business is None
         and call.run_id == state.run_id
-        and call.key == f"{call.run_id}:{step}:{call.call_id}"
-        and call.key.count(":") == 2
-        and "#" not in call.key
+        and may_enter(state, call.step_id, call.call_id, call.key)
         and _is_bare(call.key + call.tool + call.turn_id + call.fingerprint)
-        and state.calls.get(step) is None
-        and state.steps.get(step) is None
-        and state.turns.get(step) is None
-        and step not in state.delegations
     )
 
 
@@ -197,11 +206,17 @@ def _opened(call: CallFacts, at_ms: int, place: int) -> CallState:
     )  # fmt: skip
 
 
-def answer(state: RunState, step_id: str, place: int) -> None:
-    """What the answer of a usual call does to a run, wherever it was read."""
-    known = state.calls.get(step_id)
-    assert known is not None, "it was there when this append was looked at"
-    state.calls.rest(msgspec.structs.replace(known, status="committed", answer=AnswerRef(place, False)))
-    state.pending.strike(step_id)
+def enter_answer(state: RunState, call: CallState, place: int) -> None:
+    """A first attempt has returned: what that does to a run, wherever it was read."""
+    state.calls.rest(msgspec.structs.replace(call, status="committed", answer=AnswerRef(place, False)))
+    state.pending.strike(call.step_id)
     state.answers += 1
     state.metrics.steps_succeeded += 1
+
+
+def go_on(state: RunState, last: int, chain: str, at: str) -> None:
+    """An append of events is over: the sequence and chain value of its last record, and the time of all."""
+    if at < state.last_time:
+        state.clock_stepped = True
+    state.trace_sequence += last - state.sequence
+    state.sequence, state.last_append, state.chain, state.last_time = last, state.sequence + 1, chain, at

@@ -15,7 +15,7 @@ from clew.core.happenings import enter_call
 from clew.core.records import Record
 from clew.core.state import RunState
 from clew.core.times import parse_ms
-from clew.core.usual import answer, undisturbed
+from clew.core.usual import enter_answer, go_on, may_enter, undisturbed
 
 Event = dict[str, Any]
 Placed = tuple[Record, int]
@@ -39,13 +39,7 @@ def take_usual(state: RunState, records: Sequence[Placed]) -> bool:
     events = _events(state, records, first.timestamp)
     if events is None or not (_opens(state, events, at_ms, place) or _answers(state, events, place)):
         return False
-    last = records[-1][0]
-    if last.timestamp < state.last_time:
-        state.clock_stepped = True
-    state.trace_sequence += RECORDS
-    state.last_append = state.sequence + 1
-    state.sequence, state.last_time = last.sequence, last.timestamp
-    state.chain = last.chain or ""
+    go_on(state, state.sequence + RECORDS, records[-1][0].chain or "", first.timestamp)
     return True
 
 
@@ -79,7 +73,7 @@ def _opens(state: RunState, events: Sequence[Event], at_ms: int, place: int) -> 
         get("type") != "tool_call" or "businessKey" in proposed
         or step.__class__ is not str or call_id.__class__ is not str or tool.__class__ is not str
         or turn_id.__class__ is not str or asked.__class__ is not str
-        or not _may_enter(state, step, call_id, key)
+        or not may_enter(state, step, call_id, key)
     ):  # fmt: skip
         return False
     capability = capabilities.read(resolved.get("capability"))
@@ -93,26 +87,6 @@ def _opens(state: RunState, events: Sequence[Event], at_ms: int, place: int) -> 
         return False
     enter_call(state, call)
     return True
-
-
-def _may_enter(state: RunState, step: str, call_id: str, key: str) -> bool:
-    """May a call begin now, is its step free, and does its key follow from run, step and call?"""
-    operation = state.operation
-    return (
-        operation is not None
-        and operation.records[-1].to == "running"
-        and not state.asked
-        and step != ""
-        and call_id != ""
-        and key == f"{state.run_id}:{step}:{call_id}"
-        and key.count(":") == 2
-        and "#" not in key
-        and key.isprintable()
-        and state.calls.get(step) is None
-        and state.steps.get(step) is None
-        and state.turns.get(step) is None
-        and step not in state.delegations
-    )
 
 
 def _answers(state: RunState, events: Sequence[Event], place: int) -> bool:
@@ -136,7 +110,7 @@ def _answers(state: RunState, events: Sequence[Event], place: int) -> bool:
         }
     ):  # fmt: skip
         return False
-    answer(state, call.step_id, place)
+    enter_answer(state, call, place)
     return True
 
 

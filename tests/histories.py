@@ -1,6 +1,6 @@
 """A scribe that writes whole runs by `compose` alone, and ways to read them back. Chance belongs to `strategies`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -208,6 +208,14 @@ class Scribe:
         other = Scribe(self.state.run_id)
         other.state, other.data, other.at_ms, other._count = self.state.fork(), self.data, self.at_ms, self._count
         return other
+
+
+def after(*appends: Sequence[Saying]) -> Scribe:
+    """A run in which this was said."""
+    scribe = Scribe().born()
+    for sayings in appends:
+        scribe.say(*sayings)
+    return scribe
 
 
 def read(data: bytes, run_id: str = RUN) -> list[tuple[Record, int]]:

@@ -1,6 +1,6 @@
 """The short way of a usual call: the lines and the state of `compose`, or nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from tests.histories import (
     PAY,
     TOOLS,
     Scribe,
+    after,
     approval,
     arguments,
     facts,
@@ -135,16 +136,8 @@ def opened(call: CallFacts = CALL) -> Scribe:
 
 def changed(call: CallFacts, **members: Any) -> CallFacts:
     """Another call than this in some members."""
-    held = {name: getattr(call, name) for name in CallFacts.__slots__}
+    held = {name: getattr(call, name) for name in CallFacts.__struct_fields__}
     return CallFacts(**{**held, **members})
-
-
-def after(*appends: Sequence[Saying]) -> Scribe:
-    """A run in which this was said."""
-    scribe = Scribe().born()
-    for sayings in appends:
-        scribe.say(*sayings)
-    return scribe
 
 
 UNREADABLE = Capability("pay", "unknown", "unknown", "run_serial", "none", "critical", "fallback", "fallback")

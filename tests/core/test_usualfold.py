@@ -27,6 +27,7 @@ from tests.histories import (
     RUN,
     TOOLS,
     Scribe,
+    after,
     approval,
     facts,
     failed,
@@ -68,14 +69,6 @@ def differs(records: Sequence[Placed], run_id: str = RUN) -> str:
     """What one way says and the other does not; empty when they agree."""
     short, long = comes_to(fold, records, run_id), comes_to(one_by_one, records, run_id)
     return "" if short == long else f"{short} is not {long}"
-
-
-def after(*appends: Sequence[Saying]) -> Scribe:
-    """A run in which this was said."""
-    scribe = Scribe().born()
-    for sayings in appends:
-        scribe.say(*sayings)
-    return scribe
 
 
 def is_short(scribe: Scribe, *sayings: Saying) -> bool:
@@ -211,7 +204,7 @@ def test_a_usual_append_that_comes_at_any_time_is_judged_the_same(
 
 def changed(call: CallFacts, **named: Any) -> CallFacts:
     """Another call than this in some members; its key follows from the others unless it is named."""
-    held = {name: getattr(call, name) for name in CallFacts.__slots__} | named
+    held = {name: getattr(call, name) for name in CallFacts.__struct_fields__} | named
     key = f"{held['run_id']}:{held['step_id']}:{held['call_id']}"
     return CallFacts(**(held | {"key": named.get("key", key)}))
 

@@ -31,18 +31,18 @@ ONLY_THEIRS: Final = frozenset(
 """Read in journals that clew did not begin, never written; in one of ours they are refused (DESIGN §13)."""
 
 
-class CallFacts:
+class CallFacts(msgspec.Struct, kw_only=True, eq=False):
     """Who a call is: the members that its events share. Lives as long as the call runs."""
 
-    __slots__ = ("business", "call_id", "capability", "fingerprint", "key", "run_id", "step_id", "tool", "turn_id")
-
-    def __init__(
-        self, *, run_id: str, step_id: str, call_id: str, key: str, tool: str, turn_id: str, fingerprint: str,
-        capability: Capability, business: Event | None = None,
-    ) -> None:  # fmt: skip
-        self.business = business
-        self.run_id, self.step_id, self.call_id, self.key = run_id, step_id, call_id, key
-        self.tool, self.turn_id, self.fingerprint, self.capability = tool, turn_id, fingerprint, capability
+    run_id: str
+    step_id: str
+    call_id: str
+    key: str
+    tool: str
+    turn_id: str
+    fingerprint: str
+    capability: Capability
+    business: Event | None = None
 
 
 class Opening(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ class Kept(asyncio.Future[Any]):
 
 
 Job = tuple["Inbox", "asyncio.Future[Any]", Callable[[], Any], bool]
-"""Where the result goes, who waits for it, what is to be done, and whether that waits for nothing but a sync."""
+"""Where the result goes, who waits for it, what is to be done, and whether that waits for nothing but the disk."""
 
 
 class NoThread(NothingHappened):
@@ -56,16 +56,15 @@ class Inbox:
         self.done: collections.deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = collections.deque()
         self.woken = False
 
-    def deliver(
-        self, future: "asyncio.Future[Any]", value: Any, fault: BaseException | None, *, ring: bool = True
-    ) -> None:
-        """From a worker thread: hand a result over; where it does not `ring`, with the next that does."""
-        self.done.append((future, value, fault))
-        if ring:
-            self.ring()
+    def do(self, future: "asyncio.Future[Any]", work: Callable[[], Any]) -> None:
+        """From a worker thread: do it, and lay down what comes of it until somebody rings."""
+        try:
+            self.done.append((future, work(), None))
+        except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
+            self.done.append((future, None, fault))
 
     def ring(self) -> None:
-        """From a worker thread: wake the loop, unless that was done since it last looked."""
+        """From a worker thread: wake the loop for what lies here, unless that was done since it last looked."""
         if not self.woken and not self._rung():
             # There was no memory for it, and nobody else may wake it ever.
             self._rung()
@@ -121,7 +120,7 @@ class Pool:
     def submit(self, work: Callable[[], Any], *, brief: bool = False) -> "asyncio.Future[Any]":
         """Do `work` in a thread; the future belongs to the running loop, which waits where the machine gives none.
 
-        `brief` work waits for nothing but a sync, so that the result of another may wait for it as well.
+        `brief` work waits for nothing but the disk, so that the result of another may wait for it as well.
         """
         if self._process != os.getpid():
             # A fork copies the queue and the count, but no thread.
@@ -152,27 +151,24 @@ class Pool:
 
         Each time that it is woken a thread loses the interpreter to it, and a thousand runs wait for that.
         """
-        left = min(_BATCH, self._jobs.qsize() // self._size) if brief else 0
-        while left:
-            _do(inbox, future, work, ring=False)
+        more = min(_BATCH, self._jobs.qsize() // self._size) if brief else 0
+        inbox.do(future, work)
+        while more and brief:
+            more -= 1
             try:
                 to, future, work, brief = self._jobs.get_nowait()
             except queue.Empty:
                 break
             if to is not inbox or not brief:
                 inbox.ring()
-            inbox, left = to, left - 1 if brief else 0
-        else:
-            _do(inbox, future, work)
-            return
+            inbox = to
+            inbox.do(future, work)
         inbox.ring()
 
 
-def _do(inbox: Inbox, future: "asyncio.Future[Any]", work: Callable[[], Any], *, ring: bool = True) -> None:
-    try:
-        inbox.deliver(future, work(), None, ring=ring)
-    except BaseException as fault:  # noqa: BLE001  # whatever it raises goes to the one who waits
-        inbox.deliver(future, None, fault, ring=ring)
+def _do(inbox: Inbox, future: "asyncio.Future[Any]", work: Callable[[], Any]) -> None:
+    inbox.do(future, work)
+    inbox.ring()
 
 
 _inboxes: dict[int, Inbox] = {}

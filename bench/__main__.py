@@ -27,11 +27,11 @@ turns in one process, so that what disturbed one disturbed both; a count does no
   Reading it by lines and hashing it in pieces is about a quarter quicker.
 - A step of DBOS creates and removes a file (SQLite's rollback journal). Without a journal of its own ext4 passes over
   inodes that were freed in the last minutes: where thousands of files were deleted shortly before, the same step takes
-  2.5 ms instead of 1.4, all of the difference in the kernel. So it is measured first, and not within minutes of another
-  run of this.
-- What others cost beside a call depends on the disk. On ext4 with a journal (in a loop device of the same machine) two
-  bare appends took 0.7 to 1.0 ms, for each waits for a commit; there a step of DBOS took 1.6 to 2.0 calls of ours, a
-  node of LangGraph 2.2 to 2.8.
+  2.5 ms instead of 1.4, all of the difference in the kernel. So it is measured first; wait some minutes
+  before another run of this.
+- What others cost beside a call depends on the disk. Tried by hand on ext4 with a journal (a loop device of the same
+  machine, two runs), two bare appends took 0.7 to 1.0 ms, for each waits for a commit; a step of DBOS took 1.6 to 2.0
+  calls of ours there, a node of LangGraph 2.2 to 2.8.
 - A gate that is not kept is a task, not a claim.
 
 Measured on: {machine}

@@ -52,16 +52,19 @@ def test_of_brief_work_a_thread_does_its_share_before_it_wakes_the_loop() -> Non
 def test_no_result_waits_for_work_that_may_wait() -> None:
     """The other may wait for what comes of this one."""
 
-    async def main() -> tuple[bool, bool]:
-        pool, queued, over = Pool(1), threading.Event(), threading.Event()
-        pool.submit(lambda: queued.wait(60))
-        first, second = pool.submit(lambda: True, brief=True), pool.submit(lambda: over.wait(60))
+    async def main() -> list[bool]:
+        pool, queued, told, over = Pool(1), threading.Event(), threading.Event(), threading.Event()
+        before = pool.submit(lambda: queued.wait(60))
+        first, second = pool.submit(lambda: told.wait(60), brief=True), pool.submit(lambda: over.wait(60))
         queued.set()
-        found = await first
+        found = [await before]
+        # The loop was woken for that one, and nothing else wakes it any more.
+        told.set()
+        found.append(await first)
         over.set()
-        return found, await second
+        return [*found, await second]
 
-    assert (True, True) == asyncio.run(main())
+    assert [True, True, True] == asyncio.run(main())
 
 
 class ShortOfMemory(asyncio.SelectorEventLoop):
